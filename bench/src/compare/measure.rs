@@ -1,0 +1,266 @@
+//! One target, from its start to its stop: phases and holds, with the kernel's books read before and after each.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+
+use super::phase::{HOLD_STEADY_SECONDS, Hold, Phase, WARM_UP};
+use super::process::Process;
+use super::record::{HoldResult, PhaseResult};
+use super::target::{Answered, Started};
+use crate::accounting::{self, Memory, Pid};
+use crate::load::{Connection, Mode, Report, request};
+use crate::payload::Payload;
+
+/// How long a server may take from its start to its first good answer.
+const UP_WITHIN: Duration = Duration::from_secs(60);
+/// Work that a gateway does behind the answer (settlement, for one) is counted up to so long after the last one.
+const AFTERMATH: Duration = Duration::from_millis(250);
+/// How long a load may take beyond its own length.
+const LOAD_SLACK: Duration = Duration::from_secs(120);
+
+/// A started target under measurement.
+pub(super) struct Session<'a> {
+    pub(super) name: &'a str,
+    pub(super) round: usize,
+    pub(super) started: &'a Started,
+    pub(super) stub: Pid,
+    pub(super) work: &'a Path,
+    pub(super) realtime: bool,
+    pub(super) uses_postgres: bool,
+    pub(super) answered: Answered,
+}
+
+/// The kernel's books at one moment.
+struct Books {
+    at: Instant,
+    target: u64,
+    stub: u64,
+    database: u64,
+    machine: u64,
+}
+
+impl Session<'_> {
+    /// Waits for the first good answer.
+    pub(super) fn wait_until_up(&mut self) -> anyhow::Result<()> {
+        let key = self.started.keys.first().map(String::as_str);
+        let request = request(
+            "/v1/chat/completions",
+            key,
+            &Payload::Small.body(&self.started.model),
+        );
+        let deadline = Instant::now() + UP_WITHIN;
+        loop {
+            match Connection::new(self.started.address).probe(&request) {
+                Ok(()) => {
+                    self.answered.answers.push((Payload::Small, 1));
+                    return Ok(());
+                }
+                Err(error) if Instant::now() > deadline => return Err(error.context("it never answered")),
+                Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    /// The warm-up; what it costs is nobody's business.
+    pub(super) fn warm_up(&mut self, quick: bool) -> anyhow::Result<()> {
+        let phase = if quick { WARM_UP.quick() } else { WARM_UP };
+        let report = self.load(&phase)?.finish()?;
+        self.count(&phase, &report);
+        ensure!(
+            report.ok > 0,
+            "no good answer in the warm-up: {}",
+            report.first_bad.unwrap_or_default()
+        );
+        Ok(())
+    }
+
+    /// One phase.
+    pub(super) fn phase(&mut self, phase: &Phase) -> anyhow::Result<PhaseResult> {
+        let mut load = self.load(phase)?;
+        if phase.realtime && self.realtime {
+            for pids in [
+                accounting::tree(load.process.pid()),
+                self.pids(),
+                accounting::tree(self.stub),
+            ] {
+                accounting::set_realtime(&pids, true);
+            }
+        }
+        let before = self.books();
+        let report = load.go().and_then(|()| load.result(phase.seconds));
+        let load_cpu = accounting::cpu_ns(&[load.process.pid()]);
+        std::thread::sleep(AFTERMATH);
+        let after = self.books();
+        if phase.realtime && self.realtime {
+            for pids in [self.pids(), accounting::tree(self.stub)] {
+                accounting::set_realtime(&pids, false);
+            }
+        }
+        let report = report?;
+        load.end()?;
+        self.count(phase, &report);
+        let passed = (after.at - before.at).as_nanos() as f64;
+        let each = |spent: u64| spent as f64 / 1e3 / report.ok.max(1) as f64;
+        let target = after.target.saturating_sub(before.target);
+        let database = after.database.saturating_sub(before.database);
+        let stub = if self.started.process.is_some() {
+            after.stub.saturating_sub(before.stub)
+        } else {
+            0
+        };
+        let ours = target + stub + database + load_cpu;
+        let busy = after.machine.saturating_sub(before.machine);
+        Ok(PhaseResult {
+            round: self.round,
+            target: self.name.to_owned(),
+            phase: phase.name.to_owned(),
+            cpu_us: each(target),
+            database_cpu_us: self.uses_postgres.then(|| each(database)),
+            cores: target as f64 / passed,
+            other_cores: busy.saturating_sub(ours) as f64 / passed,
+            memory: self.started.process.as_ref().map(|_| self.memory()),
+            load: report,
+        })
+    }
+
+    /// Many slow streams.
+    pub(super) fn hold(&mut self, hold: Hold) -> anyhow::Result<HoldResult> {
+        let before = self.memory();
+        let phase = Phase {
+            name: "hold",
+            payload: hold.payload(),
+            mode: Mode::Hold,
+            connections: hold.streams as usize,
+            spread_ms: hold.ramp_ms(),
+            ..WARM_UP
+        };
+        let mut load = self.load(&phase)?;
+        let books = self.books();
+        let mut peak = Memory::default();
+        while books.at.elapsed() < Duration::from_secs(HOLD_STEADY_SECONDS) {
+            peak = peak.max(self.memory());
+            std::thread::sleep(Duration::from_millis(250));
+        }
+        let after = self.books();
+        load.go()?;
+        let report = load.result(hold.payload().chunks() as f64)?;
+        load.end()?;
+        self.count(&phase, &report);
+        let passed = (after.at - books.at).as_nanos() as f64;
+        Ok(HoldResult {
+            target: self.name.to_owned(),
+            streams: hold.streams,
+            before,
+            peak,
+            cores: (after.target.saturating_sub(books.target)) as f64 / passed,
+            load: report,
+        })
+    }
+
+    /// Memory of the target.
+    pub(super) fn memory(&self) -> Memory {
+        accounting::memory(&self.pids())
+    }
+
+    fn pids(&self) -> Vec<Pid> {
+        self.started
+            .process
+            .as_ref()
+            .map_or_else(|| accounting::tree(self.stub), Process::tree)
+    }
+
+    fn books(&self) -> Books {
+        Books {
+            at: Instant::now(),
+            target: accounting::cpu_ns(&self.pids()),
+            stub: accounting::cpu_ns(&[self.stub]),
+            database: if self.uses_postgres {
+                accounting::cpu_ns(&accounting::named("postgres"))
+            } else {
+                0
+            },
+            machine: accounting::machine_busy_ns(),
+        }
+    }
+
+    fn count(&mut self, phase: &Phase, report: &Report) {
+        self.answered.answers.push((phase.payload, report.ok));
+        self.answered.answers.push((Payload::Small, report.warm));
+        self.answered.bad += report.bad;
+    }
+
+    /// Starts the load tool and waits until its connections are warm (a hold: until its streams are open).
+    fn load(&self, phase: &Phase) -> anyhow::Result<Load> {
+        let body = self.body_file(phase.payload)?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["load", "--gated", "--mode", phase.mode.name()]);
+        command.args(["--address", &self.started.address.to_string()]);
+        command.args(["--connections", &phase.connections.to_string()]);
+        command.args([
+            "--seconds",
+            &phase.seconds.to_string(),
+            "--rate",
+            &phase.rate.to_string(),
+        ]);
+        command.args(["--spread-ms", &phase.spread_ms.to_string()]);
+        command.args(["--chunks", &phase.payload.chunks().to_string()]);
+        command.arg("--body").arg(body);
+        if phase.mode != Mode::Hold {
+            command.arg("--warm").arg(self.body_file(Payload::Small)?);
+        }
+        for key in &self.started.keys {
+            command.args(["--bearer", key]);
+        }
+        let mut process = Process::start(command, self.work, "load")?;
+        let stdin = process.take_stdin().context("no stdin")?;
+        let slack = LOAD_SLACK + Duration::from_millis(phase.spread_ms);
+        let word = process.line(slack)?;
+        ensure!(word == "ready", "the load tool said {word}");
+        Ok(Load { process, stdin })
+    }
+
+    fn body_file(&self, payload: Payload) -> anyhow::Result<PathBuf> {
+        let name = match payload {
+            Payload::Small => "small.json",
+            Payload::Large => "large.json",
+            Payload::Stream(_) => "stream.json",
+        };
+        let file = self.work.join(name);
+        std::fs::write(&file, payload.body(&self.started.model))?;
+        Ok(file)
+    }
+}
+
+/// The load tool at its gate.
+struct Load {
+    process: Process,
+    stdin: ChildStdin,
+}
+
+impl Load {
+    fn go(&mut self) -> anyhow::Result<()> {
+        self.stdin.write_all(b"go\n").context("the load tool has ended")
+    }
+
+    fn result(&self, seconds: f64) -> anyhow::Result<Report> {
+        let line = self.process.line(LOAD_SLACK + Duration::from_secs_f64(seconds))?;
+        serde_json::from_str(&line).with_context(|| format!("the load tool said {line}"))
+    }
+
+    /// Lets it go: it has stayed alive until here so that its CPU time could be read.
+    fn end(self) -> anyhow::Result<()> {
+        drop(self.stdin);
+        self.process.stop(Duration::from_secs(10))
+    }
+
+    fn finish(mut self) -> anyhow::Result<Report> {
+        self.go()?;
+        let report = self.result(WARM_UP.seconds)?;
+        self.end()?;
+        Ok(report)
+    }
+}

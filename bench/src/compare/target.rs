@@ -1,0 +1,243 @@
+//! The targets: what stands between the load tool and the stub.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::process::Process;
+use crate::payload::Payload;
+
+/// A server that is up.
+pub(super) struct Started {
+    /// `None` for `direct`: the stub serves, and the stub is measured.
+    pub(super) process: Option<Process>,
+    pub(super) address: SocketAddr,
+    /// What the requests name as their model.
+    pub(super) model: String,
+    /// API keys, one for each caller.
+    pub(super) keys: Vec<String>,
+}
+
+/// What has been answered well since a target started, so that its books can be checked.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answered {
+    /// Payload and number of good answers.
+    pub(super) answers: Vec<(Payload, u64)>,
+    /// Answers that were not good: what they cost is the target's to decide.
+    pub(super) bad: u64,
+}
+
+/// What a target charged, against what it should have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Charged {
+    /// Nano-credits.
+    pub(super) expected: i64,
+    /// Nano-credits.
+    pub(super) charged: i64,
+}
+
+/// One way from the load tool to the stub.
+pub(super) trait Target {
+    /// The name in `--targets` and in the tables.
+    fn name(&self) -> &'static str;
+
+    /// What it is and in which version, for the record.
+    fn version(&self) -> String;
+
+    /// Once, before the first round.
+    fn prepare(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// Starts it; it may not answer yet when this returns.
+    fn start(&mut self) -> anyhow::Result<Started>;
+
+    /// While it runs: what the answers since the start cost. `None` where nothing is metered.
+    fn charged(&mut self, _answered: &Answered) -> anyhow::Result<Option<Charged>> {
+        Ok(None)
+    }
+
+    /// Once, after the last round, when it is stopped: an error when its books are not clean.
+    fn finish(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// How long it may take to stop.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+
+    /// True when its work is shared with PostgreSQL processes of this machine.
+    fn uses_postgres(&self) -> bool {
+        false
+    }
+}
+
+/// No gateway at all.
+pub(super) struct Direct {
+    pub(super) stub: SocketAddr,
+}
+
+impl Target for Direct {
+    fn name(&self) -> &'static str {
+        "direct"
+    }
+
+    fn version(&self) -> String {
+        "direct: the stub itself".to_owned()
+    }
+
+    fn start(&mut self) -> anyhow::Result<Started> {
+        Ok(Started {
+            process: None,
+            address: self.stub,
+            model: "stub-model".to_owned(),
+            keys: Vec::new(),
+        })
+    }
+}
+
+/// The bare hyper proxy.
+pub(super) struct Bare {
+    pub(super) stub: SocketAddr,
+    pub(super) work: PathBuf,
+}
+
+impl Target for Bare {
+    fn name(&self) -> &'static str {
+        "bare"
+    }
+
+    fn version(&self) -> String {
+        "bare: hyper both ways, nothing read".to_owned()
+    }
+
+    fn start(&mut self) -> anyhow::Result<Started> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args([
+            "bare",
+            "--listen",
+            "127.0.0.1:0",
+            "--upstream",
+            &self.stub.to_string(),
+        ]);
+        let process = Process::start(command, &self.work, "bare")?;
+        let address = process.bound_address()?;
+        Ok(Started {
+            process: Some(process),
+            address,
+            model: "stub-model".to_owned(),
+            keys: Vec::new(),
+        })
+    }
+}
+
+/// nginx as a plain reverse proxy.
+pub(super) struct Nginx {
+    program: PathBuf,
+    version: String,
+    stub: SocketAddr,
+    work: PathBuf,
+}
+
+impl Nginx {
+    /// Finds nginx on the path or where Debian puts it; `None` when it is not installed.
+    pub(super) fn find(stub: SocketAddr, work: &Path) -> Option<Nginx> {
+        [
+            "nginx",
+            "/usr/sbin/nginx",
+            "/usr/local/sbin/nginx",
+            "/usr/local/bin/nginx",
+        ]
+        .iter()
+        .find_map(|program| {
+            let output = Command::new(program)
+                .arg("-v")
+                .output()
+                .ok()
+                .filter(|output| output.status.success())?;
+            let version = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Some(Nginx {
+                program: PathBuf::from(program),
+                version,
+                stub,
+                work: work.to_owned(),
+            })
+        })
+    }
+
+    fn settings(&self, port: u16) -> String {
+        let (stub, work) = (self.stub, self.work.display());
+        let (workers, files) = (super::cores(), crate::accounting::open_files());
+        let connections = (files / 2).min(16_384);
+        format!(
+            "worker_processes {workers};
+worker_rlimit_nofile {files};
+daemon off;
+pid {work}/nginx.pid;
+error_log {work}/nginx-error.log warn;
+events {{ worker_connections {connections}; }}
+http {{
+  access_log off;
+  client_body_temp_path {work}/nginx-body;
+  proxy_temp_path {work}/nginx-proxy;
+  fastcgi_temp_path {work}/nginx-fastcgi;
+  uwsgi_temp_path {work}/nginx-uwsgi;
+  scgi_temp_path {work}/nginx-scgi;
+  tcp_nodelay on;
+  keepalive_requests 100000000;
+  client_max_body_size 16m;
+  client_body_buffer_size 256k;
+  upstream stub {{ server {stub}; keepalive 512; keepalive_requests 100000000; }}
+  server {{
+    listen 127.0.0.1:{port} backlog=4096;
+    location / {{
+      proxy_pass http://stub;
+      proxy_http_version 1.1;
+      proxy_set_header Connection \"\";
+      proxy_buffering off;
+      proxy_read_timeout 120s;
+    }}
+  }}
+}}
+"
+        )
+    }
+}
+
+impl Target for Nginx {
+    fn name(&self) -> &'static str {
+        "nginx"
+    }
+
+    fn version(&self) -> String {
+        self.version.clone()
+    }
+
+    fn start(&mut self) -> anyhow::Result<Started> {
+        let port = free_port()?;
+        let file = self.work.join("nginx.conf");
+        std::fs::write(&file, self.settings(port))?;
+        let mut command = Command::new(&self.program);
+        command.arg("-p").arg(&self.work).arg("-c").arg(&file);
+        // Messages before the settings are read go to a compiled-in path; stderr is better.
+        command.args(["-e", "stderr"]);
+        let process = Process::start(command, &self.work, "nginx")?;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        Ok(Started {
+            process: Some(process),
+            address,
+            model: "stub-model".to_owned(),
+            keys: Vec::new(),
+        })
+    }
+}
+
+/// A port that nobody listens on, for servers that cannot choose one themselves.
+fn free_port() -> anyhow::Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("looking for a free port")?;
+    Ok(listener.local_addr()?.port())
+}

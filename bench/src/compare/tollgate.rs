@@ -1,0 +1,458 @@
+//! Tollgate as a target: keys, limits, holds and durable settlement on. Everything that the comparison knows about the
+//! command line and the configuration file is in this file.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+
+use super::process::Process;
+use super::target::{Answered, Charged, Started, Target};
+
+const MODEL: &str = "stub/stub-model";
+/// Price of a million prompt and completion tokens, in credits.
+const PRICES: (&str, &str) = ("0.15", "0.60");
+/// The same prices in nano-credits a token.
+const NANO_PER_TOKEN: (i64, i64) = (150, 600);
+/// The most keys that one account may have.
+const KEYS_PER_ACCOUNT: usize = 50;
+/// Far above any load, and still a 32-bit number.
+const RPM: &str = "100000000";
+const TPM: &str = "4000000000";
+const CREDITS: &str = "1000000";
+/// Clients of the command line that make keys at the same time.
+const PROVISIONERS: usize = 4;
+/// How long settlement may trail behind the answers.
+const SETTLED_WITHIN: Duration = Duration::from_secs(30);
+/// The variables that carry the two secrets into the server, as an operator would, and what they hold.
+const SECRETS: [(&str, &str); 2] = [
+    ("TOLLGATE_BENCH_UPSTREAM_KEY", "sk-upstream"),
+    ("TOLLGATE_BENCH_PEPPER", "a pepper for runs of the comparison"),
+];
+
+/// What is asked of the target.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    pub(super) binary: PathBuf,
+    pub(super) work: PathBuf,
+    pub(super) stub: std::net::SocketAddr,
+    /// `None` for SQLite in the data folder.
+    pub(super) postgres: Option<String>,
+    /// API keys in the store.
+    pub(super) keys: usize,
+    /// Accounts that the load is spread over, each with one of the keys.
+    pub(super) callers: usize,
+}
+
+/// Tollgate on one of its storage engines.
+pub(super) struct Tollgate {
+    setup: Setup,
+    cli: Cli,
+    callers: Vec<Caller>,
+    /// Nano-credits of the callers together, when the server was last started.
+    balance: i64,
+}
+
+#[derive(Clone, Debug)]
+struct Caller {
+    account: String,
+    key: String,
+}
+
+impl Tollgate {
+    /// Writes the configuration file; nothing is started.
+    pub(super) fn new(setup: Setup) -> anyhow::Result<Tollgate> {
+        let engine = if setup.postgres.is_some() {
+            "postgres"
+        } else {
+            "sqlite"
+        };
+        let data = setup.work.join(format!("tollgate-{engine}"));
+        std::fs::create_dir_all(&data)?;
+        let config = setup.work.join(format!("tollgate-{engine}.toml"));
+        std::fs::write(&config, settings(&setup, &data))?;
+        let cli = Cli {
+            binary: setup.binary.clone(),
+            data,
+            config,
+        };
+        Ok(Tollgate {
+            setup,
+            cli,
+            callers: Vec::new(),
+            balance: 0,
+        })
+    }
+
+    fn serve(&self) -> anyhow::Result<(Process, std::net::SocketAddr)> {
+        let command = self
+            .cli
+            .command(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        let process = Process::start(command, &self.setup.work, self.name())?;
+        let address = process.bound_address()?;
+        Ok((process, address))
+    }
+
+    /// Makes the accounts and their keys through the running server.
+    fn provision(&self) -> anyhow::Result<Vec<Caller>> {
+        let accounts = self.setup.keys.div_ceil(KEYS_PER_ACCOUNT).max(self.setup.callers);
+        let names: Vec<_> = (0..accounts)
+            .map(|index| (index, keys_of(index, accounts, self.setup.keys)))
+            .collect();
+        let share = accounts.div_ceil(PROVISIONERS);
+        let shares = std::thread::scope(|scope| {
+            let workers: Vec<_> = names
+                .chunks(share)
+                .map(|share| scope.spawn(|| self.provision_share(share)))
+                .collect();
+            workers
+                .into_iter()
+                .map(|worker| worker.join())
+                .collect::<Vec<_>>()
+        });
+        let mut callers = Vec::new();
+        for share in shares {
+            callers.extend(share.map_err(|_| anyhow::anyhow!("a provisioning thread panicked"))??);
+        }
+        Ok(callers)
+    }
+
+    fn provision_share(&self, share: &[(usize, usize)]) -> anyhow::Result<Vec<Caller>> {
+        let mut callers = Vec::new();
+        for (index, keys) in share {
+            let account = self
+                .cli
+                .create_account(&format!("bench-{}-{index}", std::process::id()))?;
+            let mut first = None;
+            for number in 0..*keys {
+                let key = self.cli.create_key(&account, &format!("key-{number}"))?;
+                first.get_or_insert(key);
+            }
+            if *index < self.setup.callers {
+                self.cli
+                    .run(["accounts", "set-limits", &account, "--rpm", RPM, "--tpm", TPM])?;
+                self.cli.run(["credits", "grant", &account, CREDITS])?;
+                callers.push(Caller {
+                    account,
+                    key: first.context("a caller without a key")?,
+                });
+            }
+        }
+        Ok(callers)
+    }
+
+    fn balance(&self) -> anyhow::Result<Balance> {
+        let mut sum = Balance { credits: 0, held: 0 };
+        for caller in &self.callers {
+            let balance = self.cli.balance(&caller.account)?;
+            sum.credits += balance.credits;
+            sum.held += balance.held;
+        }
+        Ok(sum)
+    }
+
+    /// Waits until no hold is open: then everything that was answered is charged.
+    fn settled(&self) -> anyhow::Result<i64> {
+        let deadline = Instant::now() + SETTLED_WITHIN;
+        loop {
+            let balance = self.balance()?;
+            if balance.held == 0 {
+                return Ok(balance.credits);
+            }
+            let waited = SETTLED_WITHIN.as_secs();
+            ensure!(
+                Instant::now() < deadline,
+                "{} nano-credits still held after {waited} s",
+                balance.held
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Target for Tollgate {
+    fn name(&self) -> &'static str {
+        if self.setup.postgres.is_some() {
+            "tollgate-postgres"
+        } else {
+            "tollgate-sqlite"
+        }
+    }
+
+    fn version(&self) -> String {
+        let version = self
+            .cli
+            .bare_command(["--version"])
+            .output()
+            .map(|output| output.stdout)
+            .unwrap_or_default();
+        format!("{}: {}", self.name(), String::from_utf8_lossy(&version).trim())
+    }
+
+    fn prepare(&mut self) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        self.cli.run(["migrate"])?;
+        let (process, _) = self.serve()?;
+        self.callers = self.provision().with_context(|| process.last_words())?;
+        process.stop(self.patience())?;
+        let seconds = begun.elapsed().as_secs_f64();
+        eprintln!(
+            "{}: {} keys made in {seconds:.1} s",
+            self.name(),
+            self.setup.keys.max(self.setup.callers)
+        );
+        Ok(())
+    }
+
+    fn start(&mut self) -> anyhow::Result<Started> {
+        let (process, address) = self.serve()?;
+        self.balance = self.settled().with_context(|| process.last_words())?;
+        let keys = self.callers.iter().map(|caller| caller.key.clone()).collect();
+        Ok(Started {
+            process: Some(process),
+            address,
+            model: MODEL.to_owned(),
+            keys,
+        })
+    }
+
+    fn charged(&mut self, answered: &Answered) -> anyhow::Result<Option<Charged>> {
+        let charged = self.balance - self.settled()?;
+        if answered.bad > 0 {
+            return Ok(None);
+        }
+        let expected = answered.answers.iter().map(|(payload, count)| {
+            let (prompt, completion) = payload.tokens();
+            let each = prompt as i64 * NANO_PER_TOKEN.0 + completion as i64 * NANO_PER_TOKEN.1;
+            each * *count as i64
+        });
+        Ok(Some(Charged {
+            expected: expected.sum(),
+            charged,
+        }))
+    }
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        self.cli
+            .run(["ledger", "check"])
+            .map(|_| ())
+            .context("the ledger is not clean")
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn uses_postgres(&self) -> bool {
+        self.setup.postgres.is_some()
+    }
+}
+
+/// The configuration file.
+fn settings(setup: &Setup, data: &Path) -> String {
+    let url = match &setup.postgres {
+        Some(url) => url.clone(),
+        None => format!("sqlite:{}", data.join("tollgate.db").display()),
+    };
+    let (input, output) = PRICES;
+    let [(upstream_key, _), (pepper, _)] = SECRETS;
+    // Model servers of this machine are not looked for, and a stop does not wait for a load balancer to notice.
+    format!(
+        "[server]
+discover = false
+
+[timeouts]
+drain_delay_ms = 0
+
+[service]
+pepper_env = \"{pepper}\"
+
+[storage]
+url = {url:?}
+
+[providers.stub]
+preset = \"vllm\"
+base_url = \"http://{}/v1\"
+api_key_env = \"{upstream_key}\"
+
+[models.{MODEL:?}]
+targets = [{MODEL:?}]
+prices = {{ input = \"{input}\", output = \"{output}\" }}
+limits = {{ context_window = 200000, max_output_tokens = 4096 }}
+",
+        setup.stub
+    )
+}
+
+/// How many keys account number `index` of `accounts` gets, so that there are `keys` in all and at least one in each.
+fn keys_of(index: usize, accounts: usize, keys: usize) -> usize {
+    let share = keys / accounts + usize::from(index < keys % accounts);
+    share.max(1)
+}
+
+/// The command line of one installation.
+#[derive(Clone, Debug)]
+struct Cli {
+    binary: PathBuf,
+    data: PathBuf,
+    config: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Balance {
+    credits: i64,
+    held: i64,
+}
+
+impl Cli {
+    /// The variables that pass: what a program needs, and Tollgate's own settings. A provider's key in the
+    /// environment would otherwise switch that provider on.
+    fn bare_command<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.args(arguments).env_clear();
+        command.envs(std::env::vars_os().filter(|(name, _)| {
+            let name = name.to_string_lossy();
+            matches!(&*name, "PATH" | "HOME" | "TMPDIR" | "LANG" | "LD_LIBRARY_PATH")
+                || name.starts_with("TOLLGATE_")
+        }));
+        command
+    }
+
+    fn command<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Command {
+        let mut command = self.bare_command(arguments);
+        command
+            .arg("--data")
+            .arg(&self.data)
+            .arg("--config")
+            .arg(&self.config);
+        command.envs(SECRETS);
+        command
+    }
+
+    /// Runs a command to its end; gives its stdout.
+    fn run<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> anyhow::Result<String> {
+        let mut command = self.command(arguments);
+        let output = command
+            .output()
+            .with_context(|| format!("running {}", self.binary.display()))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.status.success() {
+            let words: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            bail!(
+                "tollgate {}: {}: {} {}",
+                words.join(" "),
+                output.status,
+                text.trim(),
+                errors.trim()
+            );
+        }
+        Ok(text)
+    }
+
+    fn create_account(&self, name: &str) -> anyhow::Result<String> {
+        #[derive(Deserialize)]
+        struct Created {
+            id: String,
+        }
+        let text = self.run(["accounts", "create", name, "--json"])?;
+        Ok(serde_json::from_str::<Created>(&text)
+            .with_context(|| text.clone())?
+            .id)
+    }
+
+    fn create_key(&self, account: &str, name: &str) -> anyhow::Result<String> {
+        #[derive(Deserialize)]
+        struct Created {
+            key: String,
+        }
+        let text = self.run(["keys", "create", "--account", account, "--name", name, "--json"])?;
+        Ok(serde_json::from_str::<Created>(&text)
+            .with_context(|| text.clone())?
+            .key)
+    }
+
+    fn balance(&self, account: &str) -> anyhow::Result<Balance> {
+        let text = self.run(["credits", "balance", account, "--json"])?;
+        read_balance(&text).with_context(|| format!("reading the balance: {text}"))
+    }
+}
+
+/// Reads `{"credits": "12.5", "held": "0"}` into nano-credits.
+fn read_balance(text: &str) -> anyhow::Result<Balance> {
+    #[derive(Deserialize)]
+    struct Shown {
+        credits: String,
+        held: String,
+    }
+    let Shown { credits, held } = serde_json::from_str(text)?;
+    Ok(Balance {
+        credits: nano(&credits)?,
+        held: nano(&held)?,
+    })
+}
+
+/// A decimal number of credits in nano-credits, exactly.
+fn nano(decimal: &str) -> anyhow::Result<i64> {
+    let (sign, digits) = decimal
+        .strip_prefix('-')
+        .map_or((1, decimal), |digits| (-1, digits));
+    ensure!(
+        digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'),
+        "{decimal} is not a decimal number"
+    );
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    ensure!(fraction.len() <= 9, "{decimal} is finer than a nano-credit");
+    let whole: i64 = whole.parse().with_context(|| decimal.to_owned())?;
+    let fraction: i64 = format!("{fraction:0<9}")
+        .parse()
+        .with_context(|| decimal.to_owned())?;
+    let value = whole
+        .checked_mul(1_000_000_000)
+        .and_then(|nano| nano.checked_add(fraction));
+    Ok(sign * value.with_context(|| format!("{decimal} is too large"))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn balances_are_read_exactly() {
+        let cases = [
+            ("0", 0),
+            ("12.5", 12_500_000_000),
+            ("999999.999999999", 999_999_999_999_999),
+            ("-0.000000001", -1),
+        ];
+        for (decimal, expected) in cases {
+            assert_eq!(nano(decimal).unwrap(), expected, "{decimal}");
+        }
+        for wrong in ["", "x", "1.0000000001", "99999999999999", "1.-5", "+-1"] {
+            assert!(nano(wrong).is_err(), "{wrong}");
+        }
+        let balance = read_balance(r#"{"credits":"9.9999","held":"0.1"}"#).unwrap();
+        assert_eq!(
+            balance,
+            Balance {
+                credits: 9_999_900_000,
+                held: 100_000_000
+            }
+        );
+    }
+
+    #[test]
+    fn keys_are_shared_out_to_the_last() {
+        for (keys, accounts) in [(10_000, 200), (501, 11), (7, 3)] {
+            let made: Vec<_> = (0..accounts)
+                .map(|index| keys_of(index, accounts, keys))
+                .collect();
+            assert_eq!(made.iter().sum::<usize>(), keys);
+            assert!(made.iter().all(|count| *count <= KEYS_PER_ACCOUNT));
+        }
+        assert_eq!(keys_of(3, 8, 2), 1);
+    }
+}

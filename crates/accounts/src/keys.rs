@@ -1,0 +1,239 @@
+//! From a key to its caller: shape, digest, cache, storage, states.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use moka::future::Cache;
+use tollgate_storage::key::KeyDigest;
+use tollgate_storage::{
+    Account, AccountState, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey, StorageError, StorageErrorKind,
+};
+use tollgate_types::id::IdSource;
+use tollgate_types::{AccountId, Clock, Error, ErrorCode, KeyId, Timestamp};
+
+use crate::secret::{KeyShape, Pepper, SecretKey, same_digest};
+
+/// Who is calling.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The account that pays and whose limits count.
+    pub account: Arc<Account>,
+    /// The key it came with.
+    pub key: KeyId,
+    /// What the key may reach.
+    pub mode: KeyMode,
+}
+
+impl Caller {
+    /// The account's id.
+    pub fn account_id(&self) -> AccountId {
+        self.account.id
+    }
+}
+
+/// Why a key does not work. Callers are told `invalid_api_key` in every case.
+#[derive(Debug)]
+pub enum KeyError {
+    /// Not a key of this installation, revoked, expired, unknown, or of a suspended account.
+    Invalid,
+    /// It could not be looked up.
+    Storage(Arc<StorageError>),
+}
+
+/// Settings of [`Keys`].
+#[derive(Clone, Debug)]
+pub struct KeysConfig {
+    /// What keys look like.
+    pub shape: KeyShape,
+    /// What they are digested with.
+    pub pepper: Pepper,
+    /// How long a key that works is believed without another look. Bounds how late another node's revocation is noticed.
+    pub positive_ttl: Duration,
+    /// How long an unknown key is refused without another look.
+    pub negative_ttl: Duration,
+    /// Most active keys of one account.
+    pub quota: u32,
+}
+
+/// Digest → owner, `None` for a key that is known not to exist.
+type Entry = Option<Arc<CachedKey>>;
+
+#[derive(Debug)]
+struct CachedKey {
+    digest: KeyDigest,
+    caller: Caller,
+    usable: bool,
+    expires_at: Option<Timestamp>,
+}
+
+/// Makes, finds and revokes keys.
+pub struct Keys {
+    config: KeysConfig,
+    store: Arc<dyn KeyStore>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<IdSource>,
+    found: Cache<KeyDigest, Entry>,
+    missing: Cache<KeyDigest, ()>,
+}
+
+impl Keys {
+    /// Keys kept in `store`.
+    pub fn new(
+        config: KeysConfig,
+        store: Arc<dyn KeyStore>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<IdSource>,
+    ) -> Self {
+        let found = Cache::builder()
+            .max_capacity(100_000)
+            .time_to_live(config.positive_ttl)
+            .build();
+        let missing = Cache::builder()
+            .max_capacity(100_000)
+            .time_to_live(config.negative_ttl)
+            .build();
+        Self {
+            config,
+            store,
+            clock,
+            ids,
+            found,
+            missing,
+        }
+    }
+
+    /// What this installation's keys look like.
+    pub fn shape(&self) -> &KeyShape {
+        &self.config.shape
+    }
+
+    /// The caller that presents `key`.
+    pub async fn authenticate(&self, key: &str) -> Result<Caller, KeyError> {
+        let mode = self.config.shape.mode_of(key).ok_or(KeyError::Invalid)?;
+        let digest = self.config.pepper.digest(key);
+        let entry = match self.found.get(&digest).await {
+            Some(entry) => entry,
+            None => self.look_up(digest).await?,
+        };
+        let cached = entry.ok_or(KeyError::Invalid)?;
+        let expired = cached.expires_at.is_some_and(|at| at <= self.clock.now());
+        let genuine = same_digest(&cached.digest, &digest) && cached.caller.mode == mode;
+        if genuine && cached.usable && !expired {
+            Ok(cached.caller.clone())
+        } else {
+            Err(KeyError::Invalid)
+        }
+    }
+
+    async fn look_up(&self, digest: KeyDigest) -> Result<Entry, KeyError> {
+        if self.missing.contains_key(&digest) {
+            return Ok(None);
+        }
+        let mut prefix = [0; 16];
+        prefix.copy_from_slice(&digest[..16]);
+        let found = self.found.try_get_with(digest, async {
+            let owner = self.store.find(prefix).await?;
+            Ok(owner.map(|owner| Arc::new(cached(owner))))
+        });
+        let entry = found.await.map_err(KeyError::Storage)?;
+        if entry.is_none() {
+            self.found.invalidate(&digest).await;
+            self.missing.insert(digest, ()).await;
+        }
+        Ok(entry)
+    }
+
+    /// Makes a key for an account. The key in the clear is in the answer and nowhere else.
+    pub async fn create(
+        &self,
+        account: AccountId,
+        name: &str,
+        mode: KeyMode,
+        expires_at: Option<Timestamp>,
+    ) -> Result<(Key, SecretKey), Error> {
+        if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
+            return Err(Error::new(
+                ErrorCode::InvalidParameter,
+                "A key's name has 1 to 100 characters.",
+            )
+            .with_param("name"));
+        }
+        let secret = self
+            .config
+            .shape
+            .generate(mode)
+            .map_err(|error| Error::internal(error.to_string()))?;
+        let now = self.clock.now();
+        let key = Key {
+            id: KeyId::from_u128(self.ids.next(now)),
+            account,
+            name: name.to_owned(),
+            digest: self.config.pepper.digest(secret.reveal()),
+            last4: secret.last4().to_owned(),
+            mode,
+            state: KeyState::Active,
+            created_at: now,
+            expires_at,
+            revoked_at: None,
+        };
+        let stored = self
+            .store
+            .create(NewKey {
+                key: key.clone(),
+                quota: self.config.quota,
+            })
+            .await;
+        stored.map_err(|error| self.creation_error(error))?;
+        self.missing.invalidate(&key.digest).await;
+        Ok((key, secret))
+    }
+
+    fn creation_error(&self, error: StorageError) -> Error {
+        match error.kind {
+            StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such account."),
+            StorageErrorKind::Conflict => {
+                let message = format!(
+                    "The account has its full number of {} keys. Revoke one that is not used, or ask for a higher limit.",
+                    self.config.quota
+                );
+                Error::new(ErrorCode::KeyLimitReached, message)
+            }
+            _ => Error::internal(error),
+        }
+    }
+
+    /// Revokes a key: at once here, within the positive time to live on other nodes.
+    pub async fn revoke(&self, id: KeyId) -> Result<Key, Error> {
+        let revoked = self.store.revoke(id, self.clock.now()).await;
+        let key = revoked.map_err(|error| match error.kind {
+            StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such key."),
+            _ => Error::internal(error),
+        })?;
+        self.found.invalidate(&key.digest).await;
+        Ok(key)
+    }
+
+    /// Keys of an account.
+    pub async fn list(&self, account: AccountId) -> Result<Vec<Key>, Error> {
+        self.store.list(account).await.map_err(Error::internal)
+    }
+
+    /// Forgets what is cached, after an account's limits or state have changed.
+    pub fn forget(&self) {
+        self.found.invalidate_all();
+    }
+}
+
+fn cached(owner: KeyOwner) -> CachedKey {
+    let usable = owner.key.state == KeyState::Active && owner.account.state == AccountState::Active;
+    CachedKey {
+        digest: owner.key.digest,
+        usable,
+        expires_at: owner.key.expires_at,
+        caller: Caller {
+            account: Arc::new(owner.account),
+            key: owner.key.id,
+            mode: owner.key.mode,
+        },
+    }
+}

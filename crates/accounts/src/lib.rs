@@ -1,0 +1,11 @@
+//! Who is calling, and how often they may: keys, callers and rate limits.
+//!
+//! Suggested reading order: [`secret`] (what a key looks like), [`keys`] (from a key to a caller), [`limits`].
+
+pub mod keys;
+pub mod limits;
+pub mod secret;
+
+pub use keys::{Caller, KeyError, Keys, KeysConfig};
+pub use limits::{LimitHeaders, Limiter, TokenReservation};
+pub use secret::{KeyShape, Pepper, SecretKey};

@@ -1,0 +1,186 @@
+//! What a key looks like, and how one is made: `sk-<slug>-`, `test-` for test mode, 40 random base62 characters
+//! (238 bits) and six more that check the rest, so that a mistyped key is refused without a look at storage.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+use tollgate_storage::KeyMode;
+use tollgate_storage::key::KeyDigest;
+
+const RANDOM_CHARS: usize = 40;
+const CHECK_CHARS: usize = 6;
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// A key in the clear. It is shown once and never stored, logged or formatted.
+#[derive(Clone)]
+pub struct SecretKey(String);
+
+impl SecretKey {
+    /// The key, for the one time that it is shown.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// The last four characters.
+    pub fn last4(&self) -> &str {
+        &self.0[self.0.len() - 4..]
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretKey(…)")
+    }
+}
+
+/// The shape of this installation's keys.
+#[derive(Clone, Debug)]
+pub struct KeyShape {
+    live_prefix: String,
+    test_prefix: String,
+}
+
+impl KeyShape {
+    /// Keys begin `sk-<slug>-`.
+    pub fn new(slug: &str) -> Self {
+        Self {
+            live_prefix: format!("sk-{slug}-"),
+            test_prefix: format!("sk-{slug}-test-"),
+        }
+    }
+
+    /// What keys begin with.
+    pub fn prefix(&self) -> &str {
+        &self.live_prefix
+    }
+
+    /// Makes a key from the operating system's random source.
+    pub fn generate(&self, mode: KeyMode) -> Result<SecretKey, getrandom::Error> {
+        let mut text = match mode {
+            KeyMode::Live => self.live_prefix.clone(),
+            KeyMode::Test => self.test_prefix.clone(),
+        };
+        let full = text.len() + RANDOM_CHARS;
+        while text.len() < full {
+            let mut bytes = [0_u8; 64];
+            getrandom::fill(&mut bytes)?;
+            // 248 is the largest multiple of 62 in a byte: the rest would make some characters likelier.
+            let fair = bytes
+                .into_iter()
+                .filter(|byte| *byte < 248)
+                .take(full - text.len());
+            text.extend(fair.map(|byte| char::from(BASE62[usize::from(byte % 62)])));
+        }
+        let check = check_chars(&text);
+        text.extend(check.into_iter().map(char::from));
+        Ok(SecretKey(text))
+    }
+
+    /// The mode of a key that has the right shape and checksum; `None` for everything else.
+    pub fn mode_of(&self, key: &str) -> Option<KeyMode> {
+        let (mode, random) = match key.strip_prefix(&self.test_prefix) {
+            Some(random) => (KeyMode::Test, random),
+            None => (KeyMode::Live, key.strip_prefix(&self.live_prefix)?),
+        };
+        let well_formed =
+            random.len() == RANDOM_CHARS + CHECK_CHARS && random.bytes().all(|b| b.is_ascii_alphanumeric());
+        if !well_formed {
+            return None;
+        }
+        let (body, check) = key.split_at(key.len() - CHECK_CHARS);
+        (check_chars(body) == check.as_bytes()).then_some(mode)
+    }
+}
+
+fn check_chars(text: &str) -> [u8; CHECK_CHARS] {
+    let mut rest = crc32fast::hash(text.as_bytes());
+    let mut check = [0; CHECK_CHARS];
+    for place in check.iter_mut().rev() {
+        *place = BASE62[(rest % 62) as usize];
+        rest /= 62;
+    }
+    check
+}
+
+/// The installation's secret under which keys are digested. Without it a stolen database yields no keys to try.
+#[derive(Clone)]
+pub struct Pepper(Hmac<Sha256>);
+
+impl Pepper {
+    /// A pepper from at least 32 secret bytes; `None` when there are fewer.
+    pub fn new(secret: &[u8]) -> Option<Self> {
+        if secret.len() < 32 {
+            return None;
+        }
+        Hmac::new_from_slice(secret).ok().map(Self)
+    }
+
+    /// The digest under which a key is stored.
+    pub fn digest(&self, key: &str) -> KeyDigest {
+        let mut mac = self.0.clone();
+        mac.update(key.as_bytes());
+        mac.finalize().into_bytes().into()
+    }
+}
+
+impl fmt::Debug for Pepper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pepper(…)")
+    }
+}
+
+/// Compares digests in a time that does not depend on where they differ.
+pub fn same_digest(left: &KeyDigest, right: &KeyDigest) -> bool {
+    left.ct_eq(right).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generated_key_has_the_shape_and_no_two_are_alike() {
+        let shape = KeyShape::new("service");
+        let live = shape.generate(KeyMode::Live).unwrap();
+        let test = shape.generate(KeyMode::Test).unwrap();
+        assert_eq!(live.reveal().len(), "sk-service-".len() + 46);
+        assert_eq!(shape.mode_of(live.reveal()), Some(KeyMode::Live));
+        assert_eq!(shape.mode_of(test.reveal()), Some(KeyMode::Test));
+        assert_ne!(live.reveal(), shape.generate(KeyMode::Live).unwrap().reveal());
+        assert!(live.reveal().ends_with(live.last4()));
+        assert!(!format!("{live:?}").contains(&live.reveal()[11..20]));
+    }
+
+    #[test]
+    fn every_changed_character_is_noticed() {
+        let shape = KeyShape::new("service");
+        let key = shape.generate(KeyMode::Live).unwrap();
+        for place in 0..key.reveal().len() {
+            let mut bytes = key.reveal().as_bytes().to_vec();
+            bytes[place] = if bytes[place] == b'x' { b'y' } else { b'x' };
+            let changed = String::from_utf8(bytes).unwrap();
+            assert_eq!(shape.mode_of(&changed), None, "{changed}");
+        }
+        for bad in [
+            "",
+            "sk-service-",
+            "sk-other-abc",
+            "Bearer x",
+            &key.reveal()[1..],
+            &format!("{}a", key.reveal()),
+        ] {
+            assert_eq!(shape.mode_of(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn digests_depend_on_the_pepper() {
+        let one = Pepper::new(&[1; 32]).unwrap();
+        let other = Pepper::new(&[2; 32]).unwrap();
+        assert!(Pepper::new(&[1; 31]).is_none());
+        assert!(same_digest(&one.digest("k"), &one.digest("k")));
+        assert!(!same_digest(&one.digest("k"), &other.digest("k")));
+    }
+}

@@ -1,0 +1,196 @@
+//! [`Counters`] in one process: exact for one node, lost when it ends.
+//!
+//! Requests are logged one by one up to 10,000 a minute and counted by the second above; tokens are always counted by
+//! the second. A second counts until it lies a whole minute back, so a window counted by the second is up to one
+//! second longer than a minute, and never admits more than the limit in any minute.
+
+mod requests;
+mod seconds;
+mod tokens;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tollgate_storage::{Budget, Counters, Decision, Result};
+use tollgate_types::{AccountId, Clock};
+
+use requests::Requests;
+use tokens::Tokens;
+
+/// Length of every window in microseconds.
+const WINDOW: u64 = 60_000_000;
+
+/// Locks over the accounts. Accounts under different locks never wait for one another.
+const SHARDS: usize = 64;
+
+/// Sliding windows of one minute in the memory of this process. A call takes one uncontended lock and well under a
+/// microsecond; accounts whose windows are empty are forgotten.
+pub struct MemoryCounters {
+    clock: Arc<dyn Clock>,
+    shards: Box<[Mutex<Shard>]>,
+}
+
+#[derive(Default)]
+struct Shard {
+    accounts: HashMap<AccountId, Windows>,
+    next_cleaning: u64,
+}
+
+/// What is counted of one account. An account that reserves no tokens has no room for them.
+#[derive(Default)]
+struct Windows {
+    work: Requests,
+    control: Requests,
+    tokens: Option<Box<Tokens>>,
+}
+
+impl MemoryCounters {
+    /// Empty windows that are measured by the monotonic side of this clock.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { clock, shards }
+    }
+
+    /// Accounts that are remembered now.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).accounts.len()).sum()
+    }
+
+    /// Whether no account is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn with<T>(&self, account: AccountId, call: impl FnOnce(&mut Windows, u64) -> T) -> T {
+        let mut shard = lock(&self.shards[shard_of(account)]);
+        // Read under the lock, so that the times of one account never go back.
+        let now = self.clock.monotonic_micros();
+        shard.clean(now);
+        call(shard.accounts.entry(account).or_default(), now)
+    }
+}
+
+impl Shard {
+    /// Once a minute, forgets the accounts whose windows are empty.
+    fn clean(&mut self, now: u64) {
+        if now < self.next_cleaning {
+            return;
+        }
+        self.next_cleaning = now.saturating_add(WINDOW);
+        self.accounts.retain(|_, windows| !windows.is_idle(now));
+        self.accounts.shrink_to(self.accounts.len() * 2);
+    }
+}
+
+impl Windows {
+    fn requests(&mut self, budget: Budget) -> &mut Requests {
+        match budget {
+            Budget::Work => &mut self.work,
+            Budget::Control => &mut self.control,
+        }
+    }
+
+    fn is_idle(&mut self, now: u64) -> bool {
+        let tokens_idle = self.tokens.as_mut().is_none_or(|tokens| tokens.is_idle(now));
+        tokens_idle && self.work.is_idle(now) && self.control.is_idle(now)
+    }
+}
+
+#[async_trait]
+impl Counters for MemoryCounters {
+    async fn admit(&self, account: AccountId, budget: Budget, limit: u32) -> Result<Decision> {
+        Ok(self.with(account, |windows, now| {
+            windows.requests(budget).admit(limit.into(), now)
+        }))
+    }
+
+    async fn reserve(&self, account: AccountId, tokens: u64, limit: u64) -> Result<Decision> {
+        Ok(self.with(account, |windows, now| {
+            windows.tokens.get_or_insert_default().reserve(tokens, limit, now)
+        }))
+    }
+
+    async fn correct(&self, account: AccountId, reserved: u64, used: u64) -> Result<()> {
+        self.with(account, |windows, now| {
+            windows
+                .tokens
+                .get_or_insert_default()
+                .correct(reserved, used, now);
+        });
+        Ok(())
+    }
+
+    async fn peek(
+        &self,
+        account: AccountId,
+        budget: Budget,
+        rpm: u32,
+        tpm: u64,
+    ) -> Result<(Decision, Decision)> {
+        let mut shard = lock(&self.shards[shard_of(account)]);
+        let now = self.clock.monotonic_micros();
+        let mut unknown = Windows::default();
+        let windows = shard.accounts.get_mut(&account).unwrap_or(&mut unknown);
+        let requests = windows.requests(budget).peek(rpm.into(), now);
+        let tokens = match &mut windows.tokens {
+            Some(tokens) => tokens.peek(tpm, now),
+            None => Tokens::default().peek(tpm, now),
+        };
+        Ok((requests, tokens))
+    }
+}
+
+impl fmt::Debug for MemoryCounters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryCounters")
+            .field("accounts", &self.len())
+            .finish()
+    }
+}
+
+/// A panic under the lock leaves counts that are still counts.
+fn lock(shard: &Mutex<Shard>) -> std::sync::MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn shard_of(account: AccountId) -> usize {
+    let id = account.as_u128();
+    let folded = (id as u64) ^ ((id >> 64) as u64);
+    let mixed = folded.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> 58) as usize % SHARDS
+}
+
+/// What leaves as time passes.
+trait Window {
+    /// What is in the window.
+    fn total(&self) -> u64;
+    /// Until this much of it, at least 1 and at most the total, has left.
+    fn until_left(&self, amount: u64, now: u64) -> Duration;
+    /// Until all of it has left.
+    fn until_empty(&self, now: u64) -> Duration;
+}
+
+/// What the window says to `wanted` more under this limit. What is above the limit by itself never fits; it is told
+/// to come back in a minute.
+fn decide(window: &impl Window, wanted: u64, limit: u64, now: u64) -> Decision {
+    let total = window.total();
+    let excess = match limit.checked_sub(total) {
+        Some(free) => wanted.saturating_sub(free),
+        None => wanted.saturating_add(total - limit),
+    };
+    let retry_after = match excess {
+        0 => Duration::ZERO,
+        _ if wanted > limit => Duration::from_micros(WINDOW),
+        _ => window.until_left(excess, now),
+    };
+    Decision {
+        allowed: excess == 0,
+        limit,
+        remaining: limit.saturating_sub(total),
+        reset: window.until_empty(now),
+        retry_after,
+    }
+}

@@ -1,0 +1,131 @@
+//! The window of requests.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tollgate_storage::Decision;
+
+use super::seconds::Seconds;
+use super::{WINDOW, Window, decide};
+
+/// Above this limit requests are counted by the second: a log of more times would cost more memory than its
+/// exactness is worth.
+const LONGEST_LOG: u64 = 10_000;
+
+/// Requests of the last minute.
+#[derive(Clone, Debug)]
+pub(super) enum Requests {
+    /// When each was admitted, oldest first.
+    Log(VecDeque<u64>),
+    /// How many in each second.
+    Seconds(Box<Seconds>),
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Requests::Log(VecDeque::new())
+    }
+}
+
+impl Requests {
+    /// Counts a request if it fits.
+    pub(super) fn admit(&mut self, limit: u64, now: u64) -> Decision {
+        self.advance(now);
+        self.reshape(limit, now);
+        let before = decide(self, 1, limit, now);
+        if !before.allowed {
+            return before;
+        }
+        match self {
+            Requests::Log(times) => times.push_back(now),
+            Requests::Seconds(seconds) => seconds.add(1),
+        }
+        Decision {
+            allowed: true,
+            ..decide(self, 0, limit, now)
+        }
+    }
+
+    /// What a request would be told.
+    pub(super) fn peek(&mut self, limit: u64, now: u64) -> Decision {
+        self.advance(now);
+        decide(self, 1, limit, now)
+    }
+
+    /// Whether the window is empty.
+    pub(super) fn is_idle(&mut self, now: u64) -> bool {
+        self.advance(now);
+        self.total() == 0
+    }
+
+    fn advance(&mut self, now: u64) {
+        match self {
+            Requests::Log(times) => {
+                while times
+                    .front()
+                    .is_some_and(|time| time.saturating_add(WINDOW) <= now)
+                {
+                    times.pop_front();
+                }
+            }
+            Requests::Seconds(seconds) => {
+                seconds.advance(now);
+            }
+        }
+    }
+
+    /// Goes over to the form that the limit asks for. From seconds back to times each request counts as admitted at
+    /// the end of its second, which is never too early.
+    fn reshape(&mut self, limit: u64, now: u64) {
+        match self {
+            Requests::Log(times) if limit > LONGEST_LOG => {
+                let mut seconds = Box::<Seconds>::default();
+                for time in times {
+                    seconds.advance(*time);
+                    seconds.add(1);
+                }
+                seconds.advance(now);
+                *self = Requests::Seconds(seconds);
+            }
+            Requests::Seconds(seconds) if limit <= LONGEST_LOG && seconds.total() <= LONGEST_LOG => {
+                let mut times = VecDeque::new();
+                for (end, count) in seconds.iter() {
+                    times.extend((0..count).map(|_| end.min(now)));
+                }
+                *self = Requests::Log(times);
+            }
+            _ => (),
+        }
+    }
+}
+
+impl Window for Requests {
+    fn total(&self) -> u64 {
+        match self {
+            Requests::Log(times) => times.len() as u64,
+            Requests::Seconds(seconds) => seconds.total(),
+        }
+    }
+
+    fn until_left(&self, amount: u64, now: u64) -> Duration {
+        match self {
+            Requests::Log(times) => {
+                let last = usize::try_from(amount)
+                    .ok()
+                    .and_then(|amount| amount.checked_sub(1));
+                let last = last.and_then(|place| times.get(place));
+                last.map_or(Duration::ZERO, |time| {
+                    Duration::from_micros(time.saturating_add(WINDOW).saturating_sub(now))
+                })
+            }
+            Requests::Seconds(seconds) => seconds.until_left(amount, now),
+        }
+    }
+
+    fn until_empty(&self, now: u64) -> Duration {
+        match self {
+            Requests::Log(times) => self.until_left(times.len() as u64, now),
+            Requests::Seconds(seconds) => seconds.until_empty(now),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! A window counted by the second.
+
+use std::time::Duration;
+
+use super::Window;
+
+const SECOND: u64 = 1_000_000;
+
+/// The second that is running and the 60 before it. With one less, what was counted late in a second would be
+/// forgotten up to a second before it is a minute old.
+const SLOTS: usize = 61;
+
+/// Counts of the last 61 seconds, the running one included.
+#[derive(Clone, Debug)]
+pub(super) struct Seconds {
+    counts: [u64; SLOTS],
+    total: u64,
+    running: u64,
+}
+
+impl Default for Seconds {
+    fn default() -> Self {
+        Self {
+            counts: [0; SLOTS],
+            total: 0,
+            running: 0,
+        }
+    }
+}
+
+impl Seconds {
+    /// Lets time pass up to `now`, in microseconds; answers how much left the window.
+    pub(super) fn advance(&mut self, now: u64) -> u64 {
+        let second = now / SECOND;
+        let passed = second.saturating_sub(self.running).min(SLOTS as u64);
+        let mut left = 0;
+        for step in 1..=passed {
+            left += std::mem::take(&mut self.counts[slot(self.running + step)]);
+        }
+        self.total -= left;
+        self.running = self.running.max(second);
+        left
+    }
+
+    /// Counts this much in the running second.
+    pub(super) fn add(&mut self, amount: u64) {
+        // The total is kept within bounds, so that no second overflows either.
+        let amount = amount.min(u64::MAX - self.total);
+        self.counts[slot(self.running)] += amount;
+        self.total += amount;
+    }
+
+    /// Takes back at most this much from one second; answers how much was there.
+    pub(super) fn take(&mut self, second: u64, amount: u64) -> u64 {
+        let count = &mut self.counts[slot(second)];
+        let taken = amount.min(*count);
+        *count -= taken;
+        self.total -= taken;
+        taken
+    }
+
+    /// Seconds in the window that may hold something, oldest first.
+    pub(super) fn oldest_first(&self) -> std::ops::RangeInclusive<u64> {
+        self.running.saturating_sub(SLOTS as u64 - 1)..=self.running
+    }
+
+    /// Each second that holds something as the last of its microseconds, with its count, oldest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.oldest_first()
+            .map(|second| ((second + 1) * SECOND - 1, self.counts[slot(second)]))
+            .filter(|(_, count)| *count > 0)
+    }
+}
+
+impl Window for Seconds {
+    fn total(&self) -> u64 {
+        self.total
+    }
+
+    fn until_left(&self, amount: u64, now: u64) -> Duration {
+        let mut left = 0;
+        let last = self.oldest_first().find(|second| {
+            left += self.counts[slot(*second)];
+            left >= amount
+        });
+        last.map_or(Duration::ZERO, |second| leaves(second, now))
+    }
+
+    fn until_empty(&self, now: u64) -> Duration {
+        let newest = self
+            .oldest_first()
+            .rev()
+            .find(|second| self.counts[slot(*second)] > 0);
+        newest.map_or(Duration::ZERO, |second| leaves(second, now))
+    }
+}
+
+fn slot(second: u64) -> usize {
+    (second % SLOTS as u64) as usize
+}
+
+/// Until this second is no longer among the last 61.
+fn leaves(second: u64, now: u64) -> Duration {
+    Duration::from_micros(((second + SLOTS as u64) * SECOND).saturating_sub(now))
+}

@@ -1,0 +1,262 @@
+//! The books in one snapshot. Five tables are read side by side in order of account, so that books of any size pass
+//! through a little memory.
+
+use std::collections::VecDeque;
+
+use sqlx::postgres::PgRow;
+use sqlx::{Connection, PgConnection};
+use tokio::sync::mpsc;
+use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
+use tollgate_storage::{AuditVisitor, LedgerAccount, LedgerBalance, PriceRecord, Result, UsageRow};
+use tollgate_types::id::TransferId;
+use tollgate_types::{AccountId, HoldId};
+
+use super::error::while_running;
+use super::pool::{Pool, lost};
+use super::rows::{self, IdBytes};
+use crate::rows::{PriceColumns, UsageColumns};
+
+/// Rows that travel together.
+const CHUNK: usize = 1000;
+
+enum Shown {
+    Price(Box<PriceRecord>),
+    Account(AccountId),
+    Balance(LedgerBalance),
+    Hold(OpenHold),
+    Transfer(TransferRow),
+    Usage(Box<UsageRow>),
+    AccountEnd,
+    Unreadable(String),
+}
+
+/// Reads on the engine's runtime and shows on the caller's.
+pub(super) async fn show(pool: &Pool, visitor: &mut dyn AuditVisitor) -> Result<()> {
+    let (sender, mut chunks) = mpsc::channel(4);
+    let reader = pool.start(move |connection| Box::pin(read(connection, sender)));
+    while let Some(chunk) = chunks.recv().await {
+        for shown in chunk {
+            visit(visitor, shown);
+        }
+    }
+    reader.await.unwrap_or_else(|error| Err(lost(&error)))
+}
+
+fn visit(visitor: &mut dyn AuditVisitor, shown: Shown) {
+    match shown {
+        Shown::Price(price) => visitor.price(price.version, &price.model, &price.prices),
+        Shown::Account(account) => visitor.account(account),
+        Shown::Balance(balance) => visitor.balance(balance),
+        Shown::Hold(hold) => visitor.hold(hold),
+        Shown::Transfer(transfer) => visitor.transfer(transfer),
+        Shown::Usage(row) => visitor.usage(&row),
+        Shown::AccountEnd => visitor.account_end(),
+        Shown::Unreadable(what) => visitor.unreadable(what),
+    }
+}
+
+async fn read(connection: &mut PgConnection, sender: mpsc::Sender<Vec<Shown>>) -> Result<()> {
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+    let mut transaction = connection.begin_with(begin).await.map_err(while_running)?;
+    // A long audit holds no lock that anybody waits for.
+    for setting in [
+        "SET LOCAL statement_timeout = 0",
+        "SET LOCAL idle_in_transaction_session_timeout = 0",
+    ] {
+        sqlx::query(setting)
+            .execute(&mut *transaction)
+            .await
+            .map_err(while_running)?;
+    }
+    let mut out = Chunks {
+        sender,
+        chunk: Vec::new(),
+    };
+    read_prices(&mut transaction, &mut out).await?;
+    read_books(&mut transaction, &mut out).await?;
+    out.send().await;
+    transaction.commit().await.map_err(while_running)
+}
+
+async fn read_prices(connection: &mut PgConnection, out: &mut Chunks) -> Result<()> {
+    let statement = sqlx::query("SELECT * FROM price_version ORDER BY version");
+    let found = statement.fetch_all(connection).await.map_err(while_running)?;
+    for row in &found {
+        out.push(rows::whole::<PriceColumns, _>(row).map(|price| Shown::Price(Box::new(price))))
+            .await;
+    }
+    Ok(())
+}
+
+/// Each table's cursor stands at the first row of the account that comes next.
+async fn read_books(connection: &mut PgConnection, out: &mut Chunks) -> Result<()> {
+    let mut accounts = Table::open(connection, &ACCOUNTS).await?;
+    let mut tables = Vec::new();
+    for source in [&BALANCES, &HOLDS, &TRANSFERS, &USAGE] {
+        tables.push(Table::open(connection, source).await?);
+    }
+    while let Some(row) = accounts.next(connection).await? {
+        let account: IdBytes = rows::get(&row, "account_id")?;
+        out.push((ACCOUNTS.convert)(&row)).await;
+        for table in &mut tables {
+            table.show_up_to(Some(account), connection, out).await?;
+        }
+        out.push(Ok(Shown::AccountEnd)).await;
+        if out.sender.is_closed() {
+            return Ok(());
+        }
+    }
+    for table in &mut tables {
+        table.show_up_to(None, connection, out).await?;
+    }
+    Ok(())
+}
+
+/// A table in order of account.
+struct Source {
+    name: &'static str,
+    declare: &'static str,
+    fetch: &'static str,
+    convert: fn(&PgRow) -> Result<Shown>,
+}
+
+static ACCOUNTS: Source = Source {
+    name: "account",
+    declare: "DECLARE accounts CURSOR FOR SELECT id AS account_id FROM account ORDER BY id",
+    fetch: "FETCH 1000 FROM accounts",
+    convert: |row| Ok(Shown::Account(AccountId::from_u128(rows::id(row, "account_id")?))),
+};
+
+static BALANCES: Source = Source {
+    name: "ledger_account",
+    declare: "DECLARE balances CURSOR FOR SELECT * FROM ledger_account ORDER BY account_id, kind",
+    fetch: "FETCH 1000 FROM balances",
+    convert: |row| {
+        Ok(Shown::Balance(LedgerBalance {
+            account: rows::name(row, "kind", LedgerAccount::parse)?,
+            balance: rows::credits(row, "balance")?,
+        }))
+    },
+};
+
+static HOLDS: Source = Source {
+    name: "hold",
+    declare: "DECLARE holds CURSOR FOR SELECT * FROM hold ORDER BY account_id, id",
+    fetch: "FETCH 1000 FROM holds",
+    convert: |row| {
+        Ok(Shown::Hold(OpenHold {
+            id: HoldId::from_u128(rows::id(row, "id")?),
+            amount: rows::credits(row, "amount")?,
+            expires_at: rows::timestamp(row, "expires_at")?,
+        }))
+    },
+};
+
+static TRANSFERS: Source = Source {
+    name: "transfer",
+    declare: "DECLARE transfers CURSOR FOR SELECT * FROM transfer ORDER BY account_id, entry_id, leg",
+    fetch: "FETCH 1000 FROM transfers",
+    convert: |row| Ok(Shown::Transfer(transfer(row)?)),
+};
+
+static USAGE: Source = Source {
+    name: "usage_row",
+    declare: "DECLARE usage_rows CURSOR FOR SELECT * FROM usage_row ORDER BY account_id, id",
+    fetch: "FETCH 1000 FROM usage_rows",
+    convert: |row| Ok(Shown::Usage(Box::new(rows::whole::<UsageColumns, _>(row)?))),
+};
+
+fn transfer(row: &PgRow) -> Result<TransferRow> {
+    let entry = rows::id(row, "entry_id")?;
+    let subject = rows::name(row, "subject", |name| match name {
+        "hold" => Some(TransferSubject::Hold(HoldId::from_u128(entry))),
+        "grant" => Some(TransferSubject::Grant(TransferId::from_u128(entry))),
+        _ => None,
+    })?;
+    let leg: i16 = rows::get(row, "leg")?;
+    Ok(TransferRow {
+        subject,
+        leg: Leg::from_i16(leg).ok_or_else(|| super::error::corrupt(format!("leg {leg}")))?,
+        debit: rows::name(row, "debit", LedgerAccount::parse)?,
+        credit: rows::name(row, "credit", LedgerAccount::parse)?,
+        amount: rows::credits(row, "amount")?,
+        created_at: rows::timestamp(row, "created_at")?,
+    })
+}
+
+/// An open cursor with the rows that were fetched and not shown yet.
+struct Table {
+    source: &'static Source,
+    rows: VecDeque<PgRow>,
+    ended: bool,
+}
+
+impl Table {
+    async fn open(connection: &mut PgConnection, source: &'static Source) -> Result<Table> {
+        let declare = sqlx::query(source.declare).persistent(false);
+        declare.execute(connection).await.map_err(while_running)?;
+        Ok(Table {
+            source,
+            rows: VecDeque::new(),
+            ended: false,
+        })
+    }
+
+    async fn next(&mut self, connection: &mut PgConnection) -> Result<Option<PgRow>> {
+        if self.rows.is_empty() && !self.ended {
+            let fetch = sqlx::query(self.source.fetch).persistent(false);
+            self.rows = fetch.fetch_all(connection).await.map_err(while_running)?.into();
+            self.ended = self.rows.is_empty();
+        }
+        Ok(self.rows.pop_front())
+    }
+
+    /// Shows the rows of this account, and as unreadable those before it, which belong to no account. Without an
+    /// account every row that is left belongs to none.
+    async fn show_up_to(
+        &mut self,
+        account: Option<IdBytes>,
+        connection: &mut PgConnection,
+        out: &mut Chunks,
+    ) -> Result<()> {
+        while let Some(row) = self.next(connection).await? {
+            let owner: IdBytes = rows::get(&row, "account_id")?;
+            if account.is_some_and(|account| owner > account) {
+                self.rows.push_front(row);
+                return Ok(());
+            }
+            if account == Some(owner) {
+                out.push((self.source.convert)(&row)).await;
+            } else {
+                let owner = AccountId::from_u128(u128::from_be_bytes(owner));
+                let what = format!(
+                    "a row of {} belongs to {owner}, which does not exist",
+                    self.source.name
+                );
+                out.push(Ok(Shown::Unreadable(what))).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is on its way to the visitor.
+struct Chunks {
+    sender: mpsc::Sender<Vec<Shown>>,
+    chunk: Vec<Shown>,
+}
+
+impl Chunks {
+    async fn push(&mut self, shown: Result<Shown>) {
+        self.chunk
+            .push(shown.unwrap_or_else(|error| Shown::Unreadable(error.to_string())));
+        if self.chunk.len() >= CHUNK {
+            self.send().await;
+        }
+    }
+
+    /// A visitor that went away hears nothing more; the reader sees it at the end of the book.
+    async fn send(&mut self) {
+        let _ = self.sender.send(std::mem::take(&mut self.chunk)).await;
+    }
+}

@@ -1,0 +1,120 @@
+//! API keys.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::{Connection, PgConnection, Row};
+use tollgate_storage::{Key, KeyOwner, KeyState, KeyStore, NewKey, Result, StorageError, StorageErrorKind};
+use tollgate_types::{AccountId, KeyId, Timestamp};
+
+use super::pool::Pool;
+use super::rows;
+use crate::rows::KeyColumns;
+
+pub(super) struct Keys(pub(super) Arc<Pool>);
+
+enum Creation {
+    Done,
+    NoAccount,
+    QuotaUsed,
+}
+
+#[async_trait]
+impl KeyStore for Keys {
+    async fn create(&self, new: NewKey) -> Result<()> {
+        let account = new.key.account;
+        let quota = new.quota;
+        match self
+            .0
+            .call(move |connection| Box::pin(create(connection, new)))
+            .await?
+        {
+            Creation::Done => Ok(()),
+            Creation::NoAccount => Err(StorageError::not_found(account)),
+            Creation::QuotaUsed => {
+                let message = format!("{account} has {quota} keys");
+                Err(StorageError::new(StorageErrorKind::Conflict, message))
+            }
+        }
+    }
+
+    async fn find(&self, digest_prefix: [u8; 16]) -> Result<Option<KeyOwner>> {
+        let statement = sqlx::query(
+            "SELECT api_key.*, account.id AS owner_id, account.name AS owner_name, account.state AS owner_state,
+                account.rpm AS owner_rpm, account.tpm AS owner_tpm, account.created_at AS owner_created_at
+            FROM api_key JOIN account ON account.id = api_key.account_id
+            WHERE api_key.digest_prefix = $1",
+        );
+        const OWNER: [&str; 6] = [
+            "owner_id",
+            "owner_name",
+            "owner_state",
+            "owner_rpm",
+            "owner_tpm",
+            "owner_created_at",
+        ];
+        let Some(row) = self.0.optional(statement.bind(digest_prefix)).await? else {
+            return Ok(None);
+        };
+        Ok(Some(KeyOwner {
+            key: rows::whole::<KeyColumns, _>(&row)?,
+            account: rows::account(&row, OWNER)?,
+        }))
+    }
+
+    async fn list(&self, account: AccountId) -> Result<Vec<Key>> {
+        let statement = sqlx::query("SELECT * FROM api_key WHERE account_id = $1 ORDER BY id")
+            .bind(account.as_u128().to_be_bytes());
+        let found = self.0.all(statement).await?;
+        found.iter().map(rows::whole::<KeyColumns, _>).collect()
+    }
+
+    async fn revoke(&self, id: KeyId, at: Timestamp) -> Result<Key> {
+        let statement = sqlx::query(
+            "UPDATE api_key SET state = $2, revoked_at = COALESCE(revoked_at, $3) WHERE id = $1 RETURNING *",
+        );
+        let statement = statement
+            .bind(id.as_u128().to_be_bytes())
+            .bind(KeyState::Revoked.as_str())
+            .bind(at.as_micros());
+        let row = self.0.optional(statement).await?;
+        rows::whole::<KeyColumns, _>(&row.ok_or_else(|| StorageError::not_found(id))?)
+    }
+}
+
+/// Counts and creates under the account's lock, so that two creations cannot both see the last free place.
+async fn create(connection: &mut PgConnection, new: NewKey) -> sqlx::Result<Creation> {
+    let account = new.key.account.as_u128().to_be_bytes();
+    let mut transaction = connection.begin().await?;
+    let lock = sqlx::query("SELECT id FROM account WHERE id = $1 FOR NO KEY UPDATE").bind(account);
+    if lock.fetch_optional(&mut *transaction).await?.is_none() {
+        return Ok(Creation::NoAccount);
+    }
+    let count = sqlx::query("SELECT count(*) FROM api_key WHERE account_id = $1 AND state <> $2")
+        .bind(account)
+        .bind(KeyState::Revoked.as_str());
+    let used: i64 = count.fetch_one(&mut *transaction).await?.try_get(0)?;
+    if used >= i64::from(new.quota) {
+        return Ok(Creation::QuotaUsed);
+    }
+    let key = new.key;
+    let insert = sqlx::query(
+        "INSERT INTO api_key (id, account_id, name, digest, digest_prefix, last4, mode, state, created_at,
+            expires_at, revoked_at)
+        VALUES ($1, $2, $3, $4, substr($4, 1, 16), $5, $6, $7, $8, $9, $10)",
+    );
+    let insert = insert
+        .bind(key.id.as_u128().to_be_bytes())
+        .bind(account)
+        .bind(key.name)
+        .bind(key.digest)
+        .bind(key.last4)
+        .bind(key.mode.as_str())
+        .bind(key.state.as_str())
+        .bind(key.created_at.as_micros())
+        .bind(key.expires_at.map(Timestamp::as_micros))
+        .bind(key.revoked_at.map(Timestamp::as_micros));
+    insert.execute(&mut *transaction).await?;
+    transaction.commit().await?;
+    Ok(Creation::Done)
+}

@@ -1,0 +1,103 @@
+//! The PostgreSQL engine: several nodes on one database.
+//!
+//! Hold, settle and grant are one round trip each, to functions that the migrations define; the row of an account's
+//! credits is the lock that orders everything that moves them. The connections must be to a primary, with a
+//! transaction or a session for each call: a pooler in front must keep prepared statements and start-up options.
+
+mod account;
+mod audit;
+mod error;
+mod key;
+mod ledger;
+mod pool;
+mod price;
+mod rows;
+mod schema;
+mod usage;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tollgate_storage::{Engine, Result, Storage};
+
+use pool::Pool;
+
+pub use schema::migrate;
+
+/// How to reach the database.
+#[derive(Clone)]
+pub struct PostgresConfig {
+    /// `postgres://user:password@host:port/database?sslmode=verify-full`. It holds a secret.
+    pub url: String,
+    /// Most connections that this process opens.
+    pub max_connections: u32,
+    /// How long a call waits for a connection, one that has to be opened included.
+    pub acquire_timeout: Duration,
+    /// How long the database works on one statement before it gives up.
+    pub statement_timeout: Duration,
+}
+
+impl PostgresConfig {
+    /// The database at this address, with 16 connections and time-outs of 5 seconds for a connection and 10 for a
+    /// statement.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            max_connections: 16,
+            acquire_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl fmt::Debug for PostgresConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresConfig")
+            .field("max_connections", &self.max_connections)
+            .field("acquire_timeout", &self.acquire_timeout)
+            .field("statement_timeout", &self.statement_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens the database. It can be called, and its stores used, from any number of runtimes: the connections live on a
+/// runtime of the engine's own. A call that was begun is carried to its end even when its caller goes away.
+///
+/// `Unavailable` when the database cannot be reached, or when its schema is not the one of this program: then
+/// `tollgate migrate` has to be run first.
+pub async fn open(config: PostgresConfig) -> Result<Storage> {
+    let pool = Arc::new(Pool::open(&config).await?);
+    schema::check(&pool).await?;
+    Ok(Storage {
+        accounts: Arc::new(account::Accounts(pool.clone())),
+        keys: Arc::new(key::Keys(pool.clone())),
+        ledger: Arc::new(ledger::Ledger(pool.clone())),
+        usage: Arc::new(usage::UsageRows(pool.clone())),
+        prices: Arc::new(price::PriceVersions(pool.clone())),
+        engine: Arc::new(PostgresEngine(pool)),
+    })
+}
+
+struct PostgresEngine(Arc<Pool>);
+
+#[async_trait]
+impl Engine for PostgresEngine {
+    fn name(&self) -> &'static str {
+        "postgres"
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.0.one(sqlx::query("SELECT 1")).await.map(drop)
+    }
+
+    /// Everything is committed before it is answered.
+    async fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.0.close().await
+    }
+}

@@ -1,0 +1,64 @@
+//! Columns by their names, beside what both engines share.
+
+use sqlx::postgres::{PgRow, Postgres};
+use sqlx::{Decode, FromRow, Row, Type};
+use tollgate_storage::{Account, AccountState, Limits, Result, StorageError};
+use tollgate_types::{AccountId, Credits, Timestamp};
+
+use super::error::corrupt;
+
+/// An id as it is stored.
+pub(super) type IdBytes = [u8; 16];
+
+/// A column of any type.
+pub(super) fn get<'r, T: Decode<'r, Postgres> + Type<Postgres>>(row: &'r PgRow, column: &str) -> Result<T> {
+    row.try_get(column).map_err(corrupt)
+}
+
+/// The value of an id.
+pub(super) fn id(row: &PgRow, column: &str) -> Result<u128> {
+    get::<IdBytes>(row, column).map(u128::from_be_bytes)
+}
+
+/// An amount.
+pub(super) fn credits(row: &PgRow, column: &str) -> Result<Credits> {
+    get(row, column).map(Credits::from_nanos)
+}
+
+/// An instant.
+pub(super) fn timestamp(row: &PgRow, column: &str) -> Result<Timestamp> {
+    get(row, column).map(Timestamp::from_micros)
+}
+
+/// A name out of a list.
+pub(super) fn name<T>(row: &PgRow, column: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T> {
+    let name: &str = get(row, column)?;
+    parse(name).ok_or_else(|| corrupt(format!("{column} '{name}'")))
+}
+
+/// All columns of a table as the nouns that both engines make of them.
+pub(super) fn whole<C, T>(row: &PgRow) -> Result<T>
+where
+    C: for<'r> FromRow<'r, PgRow> + TryInto<T, Error = StorageError>,
+{
+    C::from_row(row).map_err(corrupt)?.try_into()
+}
+
+/// An account in the columns of these names: `id, name, state, rpm, tpm, created_at`, or those names as a join
+/// has renamed them.
+pub(super) fn account(row: &PgRow, columns: [&str; 6]) -> Result<Account> {
+    let [id_column, name_column, state, rpm, tpm, created_at] = columns;
+    let rpm: Option<i64> = get(row, rpm)?;
+    let tpm: Option<i64> = get(row, tpm)?;
+    let limits = Limits {
+        rpm: rpm.map(u32::try_from).transpose().map_err(corrupt)?,
+        tpm: tpm.map(i64::cast_unsigned),
+    };
+    Ok(Account {
+        id: AccountId::from_u128(id(row, id_column)?),
+        name: get(row, name_column)?,
+        state: name(row, state, AccountState::parse)?,
+        limits,
+        created_at: timestamp(row, created_at)?,
+    })
+}

@@ -1,0 +1,114 @@
+//! Usage rows.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgRow;
+use tollgate_storage::{Result, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
+use tollgate_types::{AccountId, KeyId, Timestamp};
+
+use super::error::corrupt;
+use super::pool::{Pool, Statement};
+use super::rows;
+use crate::rows::{QuantityColumns, UsageColumns};
+
+pub(super) struct UsageRows(pub(super) Arc<Pool>);
+
+/// What [`bind_filter`] binds, in its order.
+macro_rules! filtered {
+    ($before:literal, $after:literal) => {
+        concat!(
+            $before,
+            " WHERE account_id = $1
+                AND ($2::bigint IS NULL OR created_at >= $2)
+                AND ($3::bigint IS NULL OR created_at < $3)
+                AND ($4::text IS NULL OR model = $4)
+                AND ($5::bytea IS NULL OR key_id = $5)
+                AND ($6::text IS NULL OR endpoint = $6)
+                AND ($7::bytea IS NULL OR request_id = $7) ",
+            $after
+        )
+    };
+}
+
+const LIST: &str = filtered!(
+    "SELECT * FROM usage_row",
+    "AND ($8::bytea IS NULL OR id < $8) ORDER BY id DESC LIMIT $9"
+);
+
+/// The group is text that sorts by its bytes; a key is in hexadecimal digits. Sums saturate.
+const TOTALS: &str = filtered!(
+    "SELECT
+        CASE $8
+            WHEN 'day' THEN to_char(DATE '1970-01-01' + (created_at / 86400000000)::integer, 'YYYY-MM-DD')
+            WHEN 'model' THEN model
+            WHEN 'key' THEN COALESCE(encode(key_id, 'hex'), '')
+            WHEN 'endpoint' THEN endpoint
+            ELSE ''
+        END COLLATE \"C\" AS group_name,
+        count(*) AS requests,
+        LEAST(sum(charge), 9223372036854775807)::bigint AS charge,
+        LEAST(sum(input), 9223372036854775807)::bigint AS input,
+        LEAST(sum(cache_read), 9223372036854775807)::bigint AS cache_read,
+        LEAST(sum(cache_write), 9223372036854775807)::bigint AS cache_write,
+        LEAST(sum(input_audio), 9223372036854775807)::bigint AS input_audio,
+        LEAST(sum(output), 9223372036854775807)::bigint AS output,
+        LEAST(sum(reasoning), 9223372036854775807)::bigint AS reasoning,
+        LEAST(sum(output_audio), 9223372036854775807)::bigint AS output_audio
+    FROM usage_row",
+    "GROUP BY group_name ORDER BY group_name"
+);
+
+#[async_trait]
+impl UsageStore for UsageRows {
+    async fn list(&self, account: AccountId, filter: UsageFilter, page: UsagePage) -> Result<Vec<UsageRow>> {
+        let statement = bind_filter(sqlx::query(LIST), account, filter)
+            .bind(page.after.map(|id| id.as_u128().to_be_bytes()))
+            .bind(i64::from(page.limit));
+        let found = self.0.all(statement).await?;
+        found.iter().map(rows::whole::<UsageColumns, _>).collect()
+    }
+
+    async fn totals(
+        &self,
+        account: AccountId,
+        filter: UsageFilter,
+        group: UsageGroup,
+    ) -> Result<Vec<UsageTotal>> {
+        let name = match group {
+            UsageGroup::All => "all",
+            UsageGroup::Day => "day",
+            UsageGroup::Model => "model",
+            UsageGroup::Key => "key",
+            UsageGroup::Endpoint => "endpoint",
+        };
+        let statement = bind_filter(sqlx::query(TOTALS), account, filter).bind(name);
+        let found = self.0.all(statement).await?;
+        found.iter().map(|row| total(row, group)).collect()
+    }
+}
+
+fn bind_filter(statement: Statement, account: AccountId, filter: UsageFilter) -> Statement {
+    statement
+        .bind(account.as_u128().to_be_bytes())
+        .bind(filter.from.map(Timestamp::as_micros))
+        .bind(filter.to.map(Timestamp::as_micros))
+        .bind(filter.model)
+        .bind(filter.key.map(|key| key.as_u128().to_be_bytes()))
+        .bind(filter.endpoint)
+        .bind(filter.request.map(|request| request.as_u128().to_be_bytes()))
+}
+
+fn total(row: &PgRow, group: UsageGroup) -> Result<UsageTotal> {
+    let mut name: String = rows::get(row, "group_name")?;
+    if group == UsageGroup::Key && !name.is_empty() {
+        name.insert_str(0, KeyId::PREFIX);
+    }
+    let requests: i64 = rows::get(row, "requests")?;
+    Ok(UsageTotal {
+        group: name,
+        requests: u64::try_from(requests).map_err(corrupt)?,
+        charge: rows::credits(row, "charge")?,
+        usage: rows::whole::<QuantityColumns, _>(row)?,
+    })
+}

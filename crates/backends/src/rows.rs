@@ -1,0 +1,314 @@
+//! How column values map to the nouns of the ports; both engines use it.
+//!
+//! Ids are 16 bytes in big-endian order, so that the engines order them as the nouns do. What makes no sense is
+//! [`StorageErrorKind::Corrupt`].
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use sqlx::FromRow;
+use tollgate_storage::{
+    Account, AccountState, Key, KeyMode, KeyState, Limits, PriceRecord, Result, StorageError,
+    StorageErrorKind, UsageRow,
+};
+use tollgate_types::usage::Outcome;
+use tollgate_types::{
+    AccountId, Credits, HoldId, KeyId, PriceVersion, Prices, RequestId, Timestamp, Unit, Usage,
+};
+
+/// What was read makes no sense.
+pub(crate) fn corrupt(what: impl Into<String>) -> StorageError {
+    StorageError::new(StorageErrorKind::Corrupt, what.into())
+}
+
+/// The bytes of an id.
+pub(crate) fn id_bytes(id: u128) -> Vec<u8> {
+    id.to_be_bytes().to_vec()
+}
+
+/// The id with these bytes.
+pub(crate) fn id_from(bytes: &[u8]) -> Result<u128> {
+    let bytes =
+        <[u8; 16]>::try_from(bytes).map_err(|_| corrupt(format!("an id of {} bytes", bytes.len())))?;
+    Ok(u128::from_be_bytes(bytes))
+}
+
+/// A price version as a column; the same bits with a sign.
+pub(crate) fn version_column(version: PriceVersion) -> i64 {
+    version.as_u64().cast_signed()
+}
+
+/// The price version in a column.
+pub(crate) fn version_from(column: i64) -> PriceVersion {
+    PriceVersion::from_u64(column.cast_unsigned())
+}
+
+/// Tokens per minute as a column; the same bits with a sign.
+pub(crate) fn tpm_column(limits: Limits) -> Option<i64> {
+    limits.tpm.map(u64::cast_signed)
+}
+
+/// A quantity as a column. More than fits is nonsense and becomes the largest number.
+pub(crate) fn quantity_column(quantity: u64) -> i64 {
+    i64::try_from(quantity).unwrap_or(i64::MAX)
+}
+
+/// The quantity in a column.
+pub(crate) fn quantity_from(column: i64) -> Result<u64> {
+    u64::try_from(column).map_err(|_| corrupt(format!("a quantity of {column}")))
+}
+
+/// Prices as a column: JSON with the listed classes, amounts in credits, such as `{"input":"2.5","output":"10"}`.
+pub(crate) fn prices_column(prices: &Prices) -> String {
+    let listed = prices
+        .entries()
+        .map(|(name, price)| (name, price.to_string().into()));
+    serde_json::Value::Object(listed.collect()).to_string()
+}
+
+/// The prices in a column.
+pub(crate) fn prices_from(column: &str) -> Result<Prices> {
+    let unreadable = || corrupt(format!("prices '{column}'"));
+    let listed: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(column).map_err(|_| unreadable())?;
+    listed
+        .iter()
+        .try_fold(Prices::default(), |prices, (name, price)| {
+            let price = price.as_str().and_then(|text| Credits::from_str(text).ok());
+            prices
+                .with_named(name, price.ok_or_else(unreadable)?)
+                .map_err(|_| unreadable())
+        })
+}
+
+/// A row of `account`.
+#[derive(FromRow)]
+pub(crate) struct AccountColumns {
+    id: Vec<u8>,
+    name: String,
+    state: String,
+    rpm: Option<i64>,
+    tpm: Option<i64>,
+    created_at: i64,
+}
+
+impl TryFrom<AccountColumns> for Account {
+    type Error = StorageError;
+
+    fn try_from(columns: AccountColumns) -> Result<Account> {
+        let rpm = columns
+            .rpm
+            .map(|rpm| u32::try_from(rpm).map_err(|_| corrupt(format!("{rpm} requests"))));
+        Ok(Account {
+            id: AccountId::from_u128(id_from(&columns.id)?),
+            name: columns.name,
+            state: AccountState::parse(&columns.state)
+                .ok_or_else(|| corrupt(format!("account state '{}'", columns.state)))?,
+            limits: Limits {
+                rpm: rpm.transpose()?,
+                tpm: columns.tpm.map(i64::cast_unsigned),
+            },
+            created_at: Timestamp::from_micros(columns.created_at),
+        })
+    }
+}
+
+/// A row of `api_key`.
+#[derive(FromRow)]
+pub(crate) struct KeyColumns {
+    id: Vec<u8>,
+    account_id: Vec<u8>,
+    name: String,
+    digest: Vec<u8>,
+    last4: String,
+    mode: String,
+    state: String,
+    created_at: i64,
+    expires_at: Option<i64>,
+    revoked_at: Option<i64>,
+}
+
+impl TryFrom<KeyColumns> for Key {
+    type Error = StorageError;
+
+    fn try_from(columns: KeyColumns) -> Result<Key> {
+        let digest = columns
+            .digest
+            .try_into()
+            .map_err(|_| corrupt("the digest of a key"))?;
+        Ok(Key {
+            id: KeyId::from_u128(id_from(&columns.id)?),
+            account: AccountId::from_u128(id_from(&columns.account_id)?),
+            name: columns.name,
+            digest,
+            last4: columns.last4,
+            mode: KeyMode::parse(&columns.mode)
+                .ok_or_else(|| corrupt(format!("key mode '{}'", columns.mode)))?,
+            state: KeyState::parse(&columns.state)
+                .ok_or_else(|| corrupt(format!("key state '{}'", columns.state)))?,
+            created_at: Timestamp::from_micros(columns.created_at),
+            expires_at: columns.expires_at.map(Timestamp::from_micros),
+            revoked_at: columns.revoked_at.map(Timestamp::from_micros),
+        })
+    }
+}
+
+/// A row of `price_version`.
+#[derive(FromRow)]
+pub(crate) struct PriceColumns {
+    version: i64,
+    model: String,
+    prices: String,
+    created_at: i64,
+}
+
+impl TryFrom<PriceColumns> for PriceRecord {
+    type Error = StorageError;
+
+    fn try_from(columns: PriceColumns) -> Result<PriceRecord> {
+        Ok(PriceRecord {
+            version: version_from(columns.version),
+            prices: prices_from(&columns.prices)?,
+            model: columns.model,
+            created_at: Timestamp::from_micros(columns.created_at),
+        })
+    }
+}
+
+/// Quantities by class: the columns named after [`Unit`], or sums of them.
+#[derive(FromRow)]
+pub(crate) struct QuantityColumns {
+    input: i64,
+    cache_read: i64,
+    cache_write: i64,
+    input_audio: i64,
+    output: i64,
+    reasoning: i64,
+    output_audio: i64,
+}
+
+impl TryFrom<QuantityColumns> for Usage {
+    type Error = StorageError;
+
+    fn try_from(columns: QuantityColumns) -> Result<Usage> {
+        let in_order = [
+            columns.input,
+            columns.cache_read,
+            columns.cache_write,
+            columns.input_audio,
+            columns.output,
+            columns.reasoning,
+            columns.output_audio,
+        ];
+        Unit::ALL
+            .into_iter()
+            .zip(in_order)
+            .try_fold(Usage::ZERO, |usage, (unit, column)| {
+                Ok(usage.with(unit, quantity_from(column)?))
+            })
+    }
+}
+
+/// A row of `usage_row`. `estimated` must be read as BIGINT.
+#[derive(FromRow)]
+pub(crate) struct UsageColumns {
+    account_id: Vec<u8>,
+    id: Vec<u8>,
+    key_id: Option<Vec<u8>>,
+    request_id: Vec<u8>,
+    endpoint: String,
+    model: String,
+    provider: String,
+    price_version: i64,
+    held: i64,
+    charge: i64,
+    overrun: i64,
+    #[sqlx(flatten)]
+    quantities: QuantityColumns,
+    outcome: String,
+    estimated: i64,
+    created_at: i64,
+    first_at: Option<i64>,
+    ended_at: i64,
+}
+
+impl TryFrom<UsageColumns> for UsageRow {
+    type Error = StorageError;
+
+    fn try_from(columns: UsageColumns) -> Result<UsageRow> {
+        let key = columns.key_id.as_deref().map(id_from).transpose()?;
+        Ok(UsageRow {
+            id: HoldId::from_u128(id_from(&columns.id)?),
+            account: AccountId::from_u128(id_from(&columns.account_id)?),
+            key: key.map(KeyId::from_u128),
+            request: RequestId::from_u128(id_from(&columns.request_id)?),
+            endpoint: Arc::from(columns.endpoint),
+            model: Arc::from(columns.model),
+            provider: Arc::from(columns.provider),
+            price_version: version_from(columns.price_version),
+            held: Credits::from_nanos(columns.held),
+            charge: Credits::from_nanos(columns.charge),
+            overrun: Credits::from_nanos(columns.overrun),
+            usage: columns.quantities.try_into()?,
+            outcome: Outcome::parse(&columns.outcome)
+                .ok_or_else(|| corrupt(format!("outcome '{}'", columns.outcome)))?,
+            estimated: columns.estimated != 0,
+            created_at: Timestamp::from_micros(columns.created_at),
+            first_at: columns.first_at.map(Timestamp::from_micros),
+            ended_at: Timestamp::from_micros(columns.ended_at),
+        })
+    }
+}
+
+/// What the driver reports, by what the caller can do about it.
+pub(crate) fn storage_error(error: sqlx::Error) -> StorageError {
+    let kind = match &error {
+        sqlx::Error::Database(cause) if !matches!(cause.kind(), sqlx::error::ErrorKind::Other) => {
+            StorageErrorKind::Conflict
+        }
+        sqlx::Error::RowNotFound => StorageErrorKind::NotFound,
+        sqlx::Error::ColumnDecode { .. }
+        | sqlx::Error::ColumnNotFound(_)
+        | sqlx::Error::ColumnIndexOutOfBounds { .. }
+        | sqlx::Error::Decode(_)
+        | sqlx::Error::TypeNotFound { .. } => StorageErrorKind::Corrupt,
+        _ => StorageErrorKind::Unavailable,
+    };
+    StorageError::new(kind, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_round_trip_as_text() {
+        let prices = Prices::default()
+            .with(Unit::Input, Credits::from_nanos(2_500_000_000))
+            .with(Unit::OutputAudio, Credits::ZERO);
+        assert_eq!(prices_column(&prices), r#"{"input":"2.5","output_audio":"0"}"#);
+        assert_eq!(prices_from(&prices_column(&prices)).unwrap(), prices);
+        for text in [
+            "",
+            "[]",
+            r#"{"input":2.5}"#,
+            r#"{"words":"1"}"#,
+            r#"{"input":"x"}"#,
+        ] {
+            assert_eq!(
+                prices_from(text).unwrap_err().kind,
+                StorageErrorKind::Corrupt,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn ids_are_sixteen_bytes_in_their_own_order() {
+        for id in [0, 1, u128::MAX, 1 << 64] {
+            assert_eq!(id_from(&id_bytes(id)).unwrap(), id);
+        }
+        assert!(id_bytes(1) < id_bytes(1 << 127));
+        assert_eq!(id_from(&[0; 15]).unwrap_err().kind, StorageErrorKind::Corrupt);
+    }
+}

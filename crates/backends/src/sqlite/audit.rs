@@ -1,0 +1,209 @@
+//! Shows the books as one read transaction sees them.
+
+use futures_util::TryStreamExt;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{FromRow, Row};
+use tokio::sync::mpsc;
+use tollgate_storage::audit::{
+    AuditVisitor, LedgerAccount, LedgerBalance, Leg, OpenHold, TransferRow, TransferSubject,
+};
+use tollgate_storage::{PriceRecord, Result, UsageRow};
+use tollgate_types::id::TransferId;
+use tollgate_types::{AccountId, Credits, HoldId, Timestamp};
+
+use super::writer::execute;
+use super::{Core, stopped};
+use crate::rows::{PriceColumns, UsageColumns, corrupt, id_bytes, id_from, storage_error};
+
+const PRICES: &str = "SELECT version, model, prices, created_at FROM price_version ORDER BY version";
+const ACCOUNTS: &str = "SELECT id FROM account ORDER BY id";
+const BALANCES: &str = "SELECT kind, balance FROM ledger_account WHERE account_id = $1";
+const HOLDS: &str = "SELECT id, amount, expires_at FROM hold WHERE account_id = $1";
+const TRANSFERS: &str = "SELECT entry_id, leg, subject, debit, credit, amount, created_at FROM transfer \
+    WHERE account_id = $1";
+const USAGE: &str = "SELECT account_id, id, key_id, request_id, endpoint, model, provider, price_version, held, \
+    charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, outcome, estimated, \
+    created_at, first_at, ended_at FROM usage_row WHERE account_id = $1";
+
+/// How many things travel to the visitor together.
+const TOGETHER: usize = 256;
+/// How many bundles may be on their way.
+const ON_THE_WAY: usize = 4;
+
+/// Something to be shown.
+enum Shown {
+    Price(Box<PriceRecord>),
+    Account(AccountId),
+    Balance(LedgerBalance),
+    Hold(OpenHold),
+    Transfer(TransferRow),
+    Usage(Box<UsageRow>),
+    AccountEnd,
+    Unreadable(String),
+}
+
+/// Shows the database. The reading is done by a task of the engine; the visitor stays with the caller.
+pub(super) async fn audit(core: &Core, visitor: &mut dyn AuditVisitor) -> Result<()> {
+    let (send, mut receive) = mpsc::channel(ON_THE_WAY);
+    let reading = core.read(move |connection| {
+        Box::pin(async move {
+            execute(connection, "BEGIN").await?;
+            let shown = show_all(&mut *connection, Shower::new(send)).await;
+            execute(connection, "COMMIT").await?;
+            shown
+        })
+    });
+    let showing = async {
+        while let Some(bundle) = receive.recv().await {
+            for shown in bundle {
+                show(visitor, shown);
+            }
+        }
+        Ok(())
+    };
+    futures_util::future::try_join(reading, showing).await.map(|_| ())
+}
+
+fn show(visitor: &mut dyn AuditVisitor, shown: Shown) {
+    match shown {
+        Shown::Price(record) => visitor.price(record.version, &record.model, &record.prices),
+        Shown::Account(account) => visitor.account(account),
+        Shown::Balance(balance) => visitor.balance(balance),
+        Shown::Hold(hold) => visitor.hold(hold),
+        Shown::Transfer(transfer) => visitor.transfer(transfer),
+        Shown::Usage(row) => visitor.usage(&row),
+        Shown::AccountEnd => visitor.account_end(),
+        Shown::Unreadable(what) => visitor.unreadable(what),
+    }
+}
+
+/// Bundles what is to be shown.
+struct Shower {
+    send: mpsc::Sender<Vec<Shown>>,
+    bundle: Vec<Shown>,
+}
+
+impl Shower {
+    fn new(send: mpsc::Sender<Vec<Shown>>) -> Shower {
+        Shower {
+            send,
+            bundle: Vec::with_capacity(TOGETHER),
+        }
+    }
+
+    async fn show(&mut self, shown: Shown) -> Result<()> {
+        self.bundle.push(shown);
+        if self.bundle.len() >= TOGETHER {
+            self.send().await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self) -> Result<()> {
+        let bundle = std::mem::replace(&mut self.bundle, Vec::with_capacity(TOGETHER));
+        self.send.send(bundle).await.map_err(stopped)
+    }
+}
+
+async fn show_all(connection: &mut SqliteConnection, mut shower: Shower) -> Result<()> {
+    show_rows(connection, &mut shower, PRICES, None, price).await?;
+    let accounts: Vec<Vec<u8>> = sqlx::query_scalar(ACCOUNTS)
+        .fetch_all(&mut *connection)
+        .await
+        .map_err(storage_error)?;
+    for id in accounts {
+        let account = match id_from(&id) {
+            Ok(account) => AccountId::from_u128(account),
+            Err(error) => {
+                shower.show(Shown::Unreadable(error.to_string())).await?;
+                continue;
+            }
+        };
+        shower.show(Shown::Account(account)).await?;
+        show_rows(connection, &mut shower, BALANCES, Some(account), balance).await?;
+        show_rows(connection, &mut shower, HOLDS, Some(account), open_hold).await?;
+        show_rows(connection, &mut shower, TRANSFERS, Some(account), transfer).await?;
+        show_rows(connection, &mut shower, USAGE, Some(account), usage).await?;
+        shower.show(Shown::AccountEnd).await?;
+    }
+    shower.send().await
+}
+
+/// Shows the rows of a statement. What cannot be read is shown as such; a failure of the engine ends the audit.
+async fn show_rows(
+    connection: &mut SqliteConnection,
+    shower: &mut Shower,
+    statement: &'static str,
+    account: Option<AccountId>,
+    read: fn(&SqliteRow) -> Result<Shown>,
+) -> Result<()> {
+    let mut query = sqlx::query(statement);
+    if let Some(account) = account {
+        query = query.bind(id_bytes(account.as_u128()));
+    }
+    let mut rows = query.fetch(connection);
+    while let Some(row) = rows.try_next().await.map_err(storage_error)? {
+        let shown = read(&row).unwrap_or_else(|error| Shown::Unreadable(error.to_string()));
+        shower.show(shown).await?;
+    }
+    Ok(())
+}
+
+fn price(row: &SqliteRow) -> Result<Shown> {
+    let columns = PriceColumns::from_row(row).map_err(storage_error)?;
+    columns.try_into().map(|record| Shown::Price(Box::new(record)))
+}
+
+fn balance(row: &SqliteRow) -> Result<Shown> {
+    Ok(Shown::Balance(LedgerBalance {
+        account: ledger_account(row, "kind")?,
+        balance: Credits::from_nanos(row.try_get("balance").map_err(storage_error)?),
+    }))
+}
+
+fn open_hold(row: &SqliteRow) -> Result<Shown> {
+    Ok(Shown::Hold(OpenHold {
+        id: HoldId::from_u128(id(row, "id")?),
+        amount: Credits::from_nanos(row.try_get("amount").map_err(storage_error)?),
+        expires_at: Timestamp::from_micros(row.try_get("expires_at").map_err(storage_error)?),
+    }))
+}
+
+fn transfer(row: &SqliteRow) -> Result<Shown> {
+    let entry = id(row, "entry_id")?;
+    let subject: &str = row.try_get("subject").map_err(storage_error)?;
+    let leg: i64 = row.try_get("leg").map_err(storage_error)?;
+    Ok(Shown::Transfer(TransferRow {
+        subject: match subject {
+            "hold" => TransferSubject::Hold(HoldId::from_u128(entry)),
+            "grant" => TransferSubject::Grant(TransferId::from_u128(entry)),
+            other => return Err(corrupt(format!("transfer subject '{other}'"))),
+        },
+        leg: i16::try_from(leg)
+            .ok()
+            .and_then(Leg::from_i16)
+            .ok_or_else(|| corrupt(format!("leg {leg}")))?,
+        debit: ledger_account(row, "debit")?,
+        credit: ledger_account(row, "credit")?,
+        amount: Credits::from_nanos(row.try_get("amount").map_err(storage_error)?),
+        created_at: Timestamp::from_micros(row.try_get("created_at").map_err(storage_error)?),
+    }))
+}
+
+fn usage(row: &SqliteRow) -> Result<Shown> {
+    let columns = UsageColumns::from_row(row).map_err(storage_error)?;
+    UsageRow::try_from(columns).map(|row| Shown::Usage(Box::new(row)))
+}
+
+fn id(row: &SqliteRow, column: &str) -> Result<u128> {
+    id_from(row.try_get(column).map_err(storage_error)?)
+}
+
+fn ledger_account(row: &SqliteRow, column: &str) -> Result<LedgerAccount> {
+    let name: &str = row.try_get(column).map_err(storage_error)?;
+    LedgerAccount::parse(name).ok_or_else(|| corrupt(format!("ledger account '{name}'")))
+}
+
+/// Every statement of this file.
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[PRICES, ACCOUNTS, BALANCES, HOLDS, TRANSFERS, USAGE];

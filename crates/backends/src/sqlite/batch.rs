@@ -1,0 +1,163 @@
+//! What one transaction takes over from the journal: rows, and by how much balances move.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tollgate_storage::Settlement;
+use tollgate_types::usage::Outcome;
+use tollgate_types::{AccountId, PriceVersion, Unit};
+
+use super::ids::{HoldKey, IdMap};
+use super::record::Hold;
+
+/// Calls to be taken over, in the order of the journal.
+#[derive(Default)]
+pub(super) struct Batch {
+    stored: Vec<Arc<Hold>>,
+    resolved: Vec<ResolvedCall>,
+    moves: IdMap<AccountId, Moves>,
+    last: u64,
+}
+
+/// A call that ended.
+pub(super) struct ResolvedCall {
+    /// Its terms.
+    pub(super) hold: Arc<Hold>,
+    /// How it ended.
+    pub(super) settlement: Settlement,
+    /// Whether the hold has its row, from this batch or an earlier one.
+    pub(super) is_stored: bool,
+}
+
+/// By how much an account's balances move.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Moves {
+    pub(super) credits: i64,
+    pub(super) held: i64,
+    pub(super) revenue: i64,
+    pub(super) overrun: i64,
+}
+
+/// What many calls have in common; it is given once for all of them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Kind<'a> {
+    pub(super) endpoint: &'a str,
+    pub(super) model: &'a str,
+    pub(super) provider: &'a str,
+    pub(super) price_version: PriceVersion,
+    pub(super) outcome: Outcome,
+    pub(super) estimated: bool,
+    /// Whether its hold has no row, and it has no overrun and no tokens of the rare classes.
+    pub(super) is_plain: bool,
+}
+
+/// A call with its place in the tables.
+pub(super) type Placed<'a> = (HoldKey, &'a ResolvedCall);
+
+impl Batch {
+    /// Holds that get a row.
+    pub(super) fn stored(&self) -> &[Arc<Hold>] {
+        &self.stored
+    }
+
+    /// Resolved holds whose row goes.
+    pub(super) fn gone(&self) -> Vec<HoldKey> {
+        let gone = self.resolved.iter().filter(|call| call.is_stored);
+        gone.map(|call| (call.hold.account, call.hold.id)).collect()
+    }
+
+    /// Whether nothing is to be written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.stored.is_empty() && self.resolved.is_empty() && self.last == 0
+    }
+
+    /// How many calls there are.
+    pub(super) fn len(&self) -> usize {
+        self.stored.len() + self.resolved.len()
+    }
+
+    /// The number of the last record that the batch takes over; zero when it takes over none.
+    pub(super) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Takes over everything up to this record.
+    pub(super) fn reach(&mut self, seq: u64) {
+        self.last = self.last.max(seq);
+    }
+
+    /// Stores a hold that is open.
+    pub(super) fn store(&mut self, hold: Arc<Hold>) {
+        let moves = self.moves.entry(hold.account).or_default();
+        moves.credits -= hold.amount.nanos();
+        moves.held += hold.amount.nanos();
+        self.stored.push(hold);
+    }
+
+    /// Stores a call that ended.
+    pub(super) fn resolve(&mut self, call: ResolvedCall) {
+        let (hold, settlement) = (&call.hold, &call.settlement);
+        let (charge, overrun) = (settlement.charge.nanos(), settlement.overrun.nanos());
+        let moves = self.moves.entry(hold.account).or_default();
+        if call.is_stored {
+            moves.credits += hold.amount.nanos() - charge;
+            moves.held -= hold.amount.nanos();
+        } else {
+            moves.credits -= charge;
+        }
+        moves.revenue += charge + overrun;
+        moves.overrun -= overrun;
+        self.resolved.push(call);
+    }
+
+    /// Calls by kind, each kind in the order of the tables, so that neighbours are written one after another.
+    pub(super) fn by_kind(&self) -> Vec<(Kind<'_>, Vec<Placed<'_>>)> {
+        let mut kinds: Vec<(Kind<'_>, Vec<Placed<'_>>)> = Vec::new();
+        let mut places: HashMap<Kind<'_>, usize> = HashMap::new();
+        let mut place = 0;
+        for call in &self.resolved {
+            let kind = Kind::of(call);
+            // Mostly a call is of the kind of the one before.
+            if kinds.get(place).is_none_or(|(known, _)| *known != kind) {
+                place = *places.entry(kind).or_insert(kinds.len());
+                if place == kinds.len() {
+                    kinds.push((kind, Vec::new()));
+                }
+            }
+            kinds[place].1.push(((call.hold.account, call.hold.id), call));
+        }
+        for (_, calls) in &mut kinds {
+            calls.sort_unstable_by_key(|(key, _)| *key);
+        }
+        kinds
+    }
+
+    /// By how much the balances of one ledger account move, in the order of the table.
+    pub(super) fn moves(&self, of: impl Fn(&Moves) -> i64) -> Vec<(AccountId, i64)> {
+        let moves = self.moves.iter().map(|(account, moves)| (*account, of(moves)));
+        let mut moves: Vec<_> = moves.filter(|(_, by)| *by != 0).collect();
+        moves.sort_unstable();
+        moves
+    }
+}
+
+impl Kind<'_> {
+    fn of(call: &ResolvedCall) -> Kind<'_> {
+        Kind {
+            endpoint: &call.hold.endpoint,
+            model: &call.hold.model,
+            provider: &call.settlement.provider,
+            price_version: call.hold.price_version,
+            outcome: call.settlement.outcome,
+            estimated: call.settlement.estimated,
+            is_plain: !call.is_stored
+                && call.settlement.overrun.is_zero()
+                && RARE.iter().all(|unit| call.settlement.usage.get(*unit) == 0),
+        }
+    }
+}
+
+/// Classes that most calls have no tokens of.
+pub(super) const RARE: [Unit; 3] = [Unit::CacheWrite, Unit::InputAudio, Unit::OutputAudio];
+/// The others, in the order of the columns of the statements.
+pub(super) const USUAL: [Unit; 4] = [Unit::Input, Unit::CacheRead, Unit::Output, Unit::Reasoning];

@@ -1,0 +1,123 @@
+//! Statements over many rows. A statement is prepared for a few fixed numbers of rows, so that each is parsed once.
+
+use std::sync::Arc;
+
+use sqlx::sqlite::{SqliteArguments, SqliteConnection};
+use sqlx::{Arguments, AssertSqlSafe, Encode, Sqlite, Type};
+use tollgate_storage::Result;
+
+use crate::rows::{corrupt, id_bytes, storage_error};
+
+/// How many rows a statement can have, largest first.
+const SIZES: [usize; 5] = [256, 64, 16, 4, 1];
+
+/// A statement that is given a list of rows: `head VALUES (?, …), … tail`.
+///
+/// Parameters have no numbers: for each number the engine would search the list of all of them.
+pub(super) struct Bulk {
+    statements: [(usize, Arc<str>); SIZES.len()],
+    common: usize,
+    columns: usize,
+}
+
+impl Bulk {
+    /// The statement whose rows have so many columns. A `?` in the head stands for a value that all rows have in
+    /// common.
+    pub(super) fn new(head: &str, columns: usize, tail: &str) -> Bulk {
+        let row = format!("({})", vec!["?"; columns].join(", "));
+        let statement = |rows: usize| {
+            let values = vec![row.as_str(); rows].join(", ");
+            (rows, Arc::from(format!("{head} VALUES {values} {tail}")))
+        };
+        Bulk {
+            statements: SIZES.map(statement),
+            common: head.matches('?').count(),
+            columns,
+        }
+    }
+
+    /// Runs it for all rows; answers how many rows were changed. `common` gives the values of the head, `each` those
+    /// of a row.
+    pub(super) async fn run<T>(
+        &self,
+        connection: &mut SqliteConnection,
+        common: impl Fn(&mut Values),
+        mut rows: &[T],
+        each: impl Fn(&T, &mut Values),
+    ) -> Result<u64> {
+        let mut changed = 0;
+        for (size, statement) in &self.statements {
+            while let Some((now, later)) = rows.split_at_checked(*size) {
+                let expected = self.common + size * self.columns;
+                let mut values = Values::with_capacity(expected);
+                common(&mut values);
+                now.iter().for_each(|row| each(row, &mut values));
+                let query = sqlx::query_with(AssertSqlSafe(statement.clone()), values.finish(expected)?);
+                let done = query.execute(&mut *connection).await.map_err(storage_error)?;
+                changed += done.rows_affected();
+                rows = later;
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Every form of the statement, for the test that prepares them.
+    #[cfg(test)]
+    pub(super) fn forms(&self) -> impl Iterator<Item = Arc<str>> + '_ {
+        self.statements.iter().map(|(_, statement)| statement.clone())
+    }
+}
+
+/// The values of a statement, in order.
+pub(super) struct Values {
+    arguments: SqliteArguments,
+    failed: bool,
+}
+
+impl Values {
+    fn with_capacity(values: usize) -> Values {
+        let mut arguments = SqliteArguments::default();
+        arguments.reserve(values, 0);
+        Values {
+            arguments,
+            failed: false,
+        }
+    }
+
+    /// An id.
+    pub(super) fn id(&mut self, id: u128) -> &mut Values {
+        self.add(id_bytes(id))
+    }
+
+    /// An id, if there is one.
+    pub(super) fn optional_id(&mut self, id: Option<u128>) -> &mut Values {
+        self.add(id.map(id_bytes))
+    }
+
+    /// A number.
+    pub(super) fn number(&mut self, number: i64) -> &mut Values {
+        self.add(number)
+    }
+
+    /// A number, if there is one.
+    pub(super) fn optional_number(&mut self, number: Option<i64>) -> &mut Values {
+        self.add(number)
+    }
+
+    /// A text.
+    pub(super) fn text(&mut self, text: &str) -> &mut Values {
+        self.add(text)
+    }
+
+    fn add<'t>(&mut self, value: impl Encode<'t, Sqlite> + Type<Sqlite>) -> &mut Values {
+        self.failed |= self.arguments.add(value).is_err();
+        self
+    }
+
+    fn finish(self, expected: usize) -> Result<SqliteArguments> {
+        if self.failed || self.arguments.len() != expected {
+            return Err(corrupt("the values of a statement cannot be encoded"));
+        }
+        Ok(self.arguments)
+    }
+}

@@ -1,0 +1,54 @@
+//! The engine as a whole.
+
+use async_trait::async_trait;
+use tokio::sync::oneshot;
+use tollgate_storage::{Engine, Result, StorageError, StorageErrorKind};
+
+use super::ids::lock;
+use super::writer::{Command, execute};
+use super::{Sqlite, stopped, unavailable};
+
+#[async_trait]
+impl Engine for Sqlite {
+    fn name(&self) -> &'static str {
+        "sqlite"
+    }
+
+    async fn ping(&self) -> Result<()> {
+        let refusal = |why: &str| StorageError::new(StorageErrorKind::Unavailable, why);
+        if self.is_failing() {
+            return Err(refusal("the database cannot be written"));
+        }
+        if self.journal.is_broken() {
+            return Err(refusal("the journal cannot be written"));
+        }
+        self.read(|connection| Box::pin(execute(connection, "SELECT 1")))
+            .await
+    }
+
+    async fn flush(&self) -> Result<()> {
+        (**self).flush(true).await
+    }
+
+    async fn close(&self) -> Result<()> {
+        let (done, answer) = oneshot::channel();
+        // A checkpoint takes the whole log only when nobody reads from it.
+        self.readers.close().await;
+        self.inbox.send(Command::Close { done });
+        let closed = answer.await.map_err(stopped)?;
+        self.journal.stop_syncer();
+        let syncer = lock(&self.0.syncer).take();
+        if let Some(syncer) = syncer {
+            let joined = self.runtime.spawn_blocking(move || syncer.join());
+            joined
+                .await
+                .map_err(stopped)?
+                .map_err(|_| stopped("the journal's thread panicked"))?;
+        }
+        if closed.is_ok() {
+            self.journal.remove().map_err(unavailable)?;
+        }
+        self.lock.release();
+        closed
+    }
+}

@@ -1,0 +1,295 @@
+//! What happened, in order, before it is in the database: an append-only file that survives the death of the process.
+//!
+//! [`Journal::append`] gives a record its number, writes it and queues it for the database in one step, so that the
+//! order of the file is the order of the queue. A thread brings the file to the disk every few milliseconds.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::Duration;
+
+use tollgate_storage::{Result, Settlement, StorageError, StorageErrorKind};
+
+use super::ids::lock;
+use super::record::{Frame, Hold};
+use super::segment::{Installation, Segment};
+
+/// Records that may wait for the database. Beyond them new holds are refused: the database does not keep up.
+const MOST_PENDING: usize = 250_000;
+
+/// A record on its way to the database.
+pub(super) enum Entry {
+    /// A hold was taken.
+    Hold {
+        /// Its place in the journal.
+        seq: u64,
+        /// Its terms.
+        hold: Arc<Hold>,
+    },
+    /// A hold was resolved.
+    Settle {
+        /// Its place in the journal.
+        seq: u64,
+        /// The place of the hold; zero when it was read from the database.
+        hold_seq: u64,
+        /// The terms of the hold.
+        hold: Arc<Hold>,
+        /// How it was resolved; the charge is cut to the hold.
+        settlement: Settlement,
+    },
+}
+
+/// The journal.
+pub(super) struct Journal {
+    dir: PathBuf,
+    installation: Installation,
+    segment_bytes: u64,
+    sync_after: Duration,
+    tail: Mutex<Tail>,
+    full: Mutex<VecDeque<FullSegment>>,
+    dirty: AtomicBool,
+    broken: AtomicBool,
+    stopped: AtomicBool,
+    syncer: OnceLock<Thread>,
+}
+
+/// Where records are appended.
+struct Tail {
+    file: Arc<File>,
+    path: PathBuf,
+    length: u64,
+    next: u64,
+    pending: Vec<Entry>,
+    frame: Frame,
+    /// Files that are full and may not be on the disk yet.
+    unsynced: Vec<Arc<File>>,
+    closed: bool,
+}
+
+/// A segment that takes no more records.
+struct FullSegment {
+    path: PathBuf,
+    last: u64,
+}
+
+/// Sizes and places.
+pub(super) struct JournalConfig {
+    /// Where segments are.
+    pub(super) dir: PathBuf,
+    /// Which database they belong to.
+    pub(super) installation: Installation,
+    /// The first number to give.
+    pub(super) next: u64,
+    /// When to begin another segment.
+    pub(super) segment_bytes: u64,
+    /// How long a record may wait for the disk.
+    pub(super) sync_after: Duration,
+}
+
+impl Journal {
+    /// Begins a journal in its directory.
+    pub(super) fn create(config: JournalConfig) -> Result<Journal> {
+        let segment = Segment::create(&config.dir, config.installation, config.next).map_err(unavailable)?;
+        Ok(Journal {
+            tail: Mutex::new(Tail {
+                file: Arc::new(segment.file),
+                path: segment.path,
+                length: segment.length,
+                next: config.next,
+                pending: Vec::new(),
+                frame: Frame::default(),
+                unsynced: Vec::new(),
+                closed: false,
+            }),
+            dir: config.dir,
+            installation: config.installation,
+            segment_bytes: config.segment_bytes,
+            sync_after: config.sync_after,
+            full: Mutex::default(),
+            dirty: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            syncer: OnceLock::new(),
+        })
+    }
+
+    /// Writes the record that `entry` makes and queues it for the database. Answers its number and how many are
+    /// queued. `Unavailable` when nothing was written.
+    pub(super) fn append(&self, entry: impl FnOnce(u64) -> Entry) -> Result<(u64, usize)> {
+        let mut tail = lock(&self.tail);
+        let tail = &mut *tail;
+        self.check_open(tail)?;
+        let seq = tail.next;
+        let entry = entry(seq);
+        let bytes = match &entry {
+            Entry::Hold { hold, .. } => tail.frame.hold(seq, hold),
+            Entry::Settle { settlement, .. } => tail.frame.settle(seq, settlement),
+        };
+        if let Err(error) = (&*tail.file).write_all(bytes) {
+            // A part of the record may be in the file. Records behind it would be lost with it.
+            if tail.file.set_len(tail.length).is_err() {
+                self.broken.store(true, Ordering::SeqCst);
+            }
+            tracing::error!(%error, "cannot write the journal");
+            return Err(unavailable(error));
+        }
+        tail.length += bytes.len() as u64;
+        tail.next += 1;
+        tail.pending.push(entry);
+        if !self.dirty.load(Ordering::Relaxed) && !self.dirty.swap(true, Ordering::AcqRel) {
+            self.wake_syncer();
+        }
+        Ok((seq, tail.pending.len()))
+    }
+
+    fn check_open(&self, tail: &Tail) -> Result<()> {
+        let why = if tail.closed {
+            "the engine is closed"
+        } else if self.broken.load(Ordering::Relaxed) {
+            "the journal cannot be written: restart when its disk is in order"
+        } else if tail.pending.len() >= MOST_PENDING {
+            "the database does not keep up"
+        } else {
+            return Ok(());
+        };
+        Err(StorageError::new(StorageErrorKind::Unavailable, why))
+    }
+
+    /// Takes what waits for the database; `recycled` is an empty list whose memory is used again.
+    pub(super) fn take_pending(&self, recycled: Vec<Entry>) -> Vec<Entry> {
+        std::mem::replace(&mut lock(&self.tail).pending, recycled)
+    }
+
+    /// How many records wait for the database.
+    pub(super) fn pending(&self) -> usize {
+        lock(&self.tail).pending.len()
+    }
+
+    /// The number of the last record.
+    pub(super) fn last(&self) -> u64 {
+        lock(&self.tail).next - 1
+    }
+
+    /// Whether the disk refused to keep what was written.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    /// Refuses all further records.
+    pub(super) fn close(&self) {
+        lock(&self.tail).closed = true;
+    }
+
+    /// Begins another segment when this one is full, and removes segments whose records are all below `needed`.
+    pub(super) fn tidy(&self, needed: u64) -> io::Result<()> {
+        let (length, next) = {
+            let tail = lock(&self.tail);
+            (tail.length, tail.next)
+        };
+        if length >= self.segment_bytes {
+            // The file is made outside the lock; records that come meanwhile still go to the old one.
+            let segment = Segment::create(&self.dir, self.installation, next)?;
+            self.begin(segment);
+        }
+        let mut full = lock(&self.full);
+        while full.front().is_some_and(|segment| segment.last < needed) {
+            if let Some(segment) = full.pop_front() {
+                fs::remove_file(segment.path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&self, segment: Segment) {
+        let mut tail = lock(&self.tail);
+        let file = std::mem::replace(&mut tail.file, Arc::new(segment.file));
+        tail.unsynced.push(file);
+        let path = std::mem::replace(&mut tail.path, segment.path);
+        tail.length = segment.length;
+        let last = tail.next - 1;
+        drop(tail);
+        lock(&self.full).push_back(FullSegment { path, last });
+    }
+
+    /// Removes every segment. Nothing may be appended afterwards.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        for segment in lock(&self.full).drain(..) {
+            fs::remove_file(segment.path)?;
+        }
+        fs::remove_file(&lock(&self.tail).path)?;
+        File::open(&self.dir)?.sync_all()
+    }
+
+    /// Starts the thread that brings the journal to the disk.
+    pub(super) fn start_syncer(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
+        let journal = self.clone();
+        let handle = thread::Builder::new()
+            .name("tollgate-journal".to_owned())
+            .spawn(move || journal.sync_until_stopped())?;
+        // It is set once: the journal is started once.
+        let _ = self.syncer.set(handle.thread().clone());
+        Ok(handle)
+    }
+
+    /// Ends the thread; it syncs once more.
+    pub(super) fn stop_syncer(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        self.wake_syncer();
+    }
+
+    fn wake_syncer(&self) {
+        if let Some(thread) = self.syncer.get() {
+            thread.unpark();
+        }
+    }
+
+    fn sync_until_stopped(&self) {
+        loop {
+            let stopped = self.stopped.load(Ordering::SeqCst);
+            if self.dirty.swap(false, Ordering::AcqRel) {
+                self.sync();
+                if !stopped {
+                    // What comes meanwhile is synced together.
+                    thread::sleep(self.sync_after);
+                }
+            } else if stopped {
+                return;
+            } else {
+                thread::park();
+            }
+        }
+    }
+
+    fn sync(&self) {
+        let files = {
+            let mut tail = lock(&self.tail);
+            let mut files = std::mem::take(&mut tail.unsynced);
+            files.push(tail.file.clone());
+            files
+        };
+        for file in files {
+            if let Err(error) = file.sync_data() {
+                // After a failed sync nobody knows what is on the disk.
+                self.broken.store(true, Ordering::SeqCst);
+                tracing::error!(%error, "cannot bring the journal to the disk: new calls are refused");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Journal {
+    /// Writes to another file; answers the one that it wrote to.
+    pub(super) fn replace_file(&self, file: Arc<File>) -> Arc<File> {
+        std::mem::replace(&mut lock(&self.tail).file, file)
+    }
+}
+
+/// The file system refused.
+pub(super) fn unavailable(error: io::Error) -> StorageError {
+    StorageError::new(StorageErrorKind::Unavailable, error)
+}

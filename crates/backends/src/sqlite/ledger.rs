@@ -1,0 +1,317 @@
+//! Holds and settlements: decided in memory, written to the journal, answered. Grants: written to the database first.
+//!
+//! Locks are taken in this order: the shard of the hold, the sums of the book, the journal. All are held only for a
+//! few instructions and one `write`, and never across an await.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::sqlite::SqliteConnection;
+use tollgate_storage::audit::Leg;
+use tollgate_storage::{
+    AuditVisitor, Balance, Grant, HoldOutcome, LedgerAccount, LedgerStore, NewHold, Resolution, Result,
+    Settlement, StorageError, StorageErrorKind,
+};
+use tollgate_types::usage::Outcome;
+use tollgate_types::{AccountId, Credits, HoldId, Timestamp, Usage};
+
+use super::account::conflict;
+use super::books::{Book, Sums};
+use super::holds::{Known, Shard};
+use super::ids::{HoldKey, lock};
+use super::journal::Entry;
+use super::record::Hold;
+use super::{Core, Sqlite, audit};
+use crate::rows::{id_bytes, storage_error};
+
+const CHARGE: &str = "SELECT charge FROM usage_row WHERE account_id = $1 AND id = $2";
+const GRANTED_BEFORE: &str = "SELECT account_id FROM transfer WHERE leg = 0 AND entry_id = $1";
+const GRANTED: &str = "SELECT -balance FROM ledger_account WHERE account_id = $1 AND kind = 'cash'";
+const MOVE: &str = "UPDATE ledger_account SET balance = balance + $3 WHERE account_id = $1 AND kind = $2";
+const GRANT: &str = "INSERT INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, created_at) \
+    VALUES ($1, $2, $3, 'grant', $4, $5, $6, $7)";
+
+#[async_trait]
+impl LedgerStore for Sqlite {
+    async fn hold(&self, hold: NewHold) -> Result<HoldOutcome> {
+        if hold.amount < Credits::ZERO {
+            return Err(conflict("the amount of a hold is below zero"));
+        }
+        let book = self.book(hold.account)?;
+        let hold = Arc::new(Hold::from(hold));
+        let mut searched = None;
+        loop {
+            match self.try_hold(&hold, &book, searched)? {
+                ControlFlow::Break(outcome) => return Ok(outcome),
+                ControlFlow::Continue(times_forgotten) => {
+                    if self.stored_charge(hold.account, hold.id).await?.is_some() {
+                        return Err(used(hold.id));
+                    }
+                    searched = Some(times_forgotten);
+                }
+            }
+        }
+    }
+
+    async fn settle(&self, settlement: Settlement) -> Result<Resolution> {
+        let (account, hold) = (settlement.account, settlement.hold);
+        if let Some(resolution) = self.resolve(settlement)? {
+            return Ok(resolution);
+        }
+        let charge = self.stored_charge(account, hold).await?;
+        Ok(Resolution {
+            charge: charge.ok_or_else(|| StorageError::not_found(hold))?,
+            first: false,
+            available: self.balance(account).await?.credits,
+        })
+    }
+
+    async fn grant(&self, grant: Grant) -> Result<Balance> {
+        if grant.amount <= Credits::ZERO {
+            return Err(conflict("the amount of a grant is not above zero"));
+        }
+        let book = self.book(grant.account)?;
+        let amount = grant.amount.nanos();
+        self.write(
+            move |connection| Box::pin(write_grant(connection, grant)),
+            move |is_new| {
+                let mut sums = lock(&book.sums);
+                sums.credits += if is_new { amount } else { 0 };
+                sums.balance()
+            },
+        )
+        .await
+    }
+
+    async fn balance(&self, account: AccountId) -> Result<Balance> {
+        Ok(lock(&self.book(account)?.sums).balance())
+    }
+
+    async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64> {
+        let committed = self.committed.load(std::sync::atomic::Ordering::SeqCst);
+        self.holds.forget(committed, self.clock.monotonic_micros());
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let mut voided = 0;
+        for key in self.holds.expired(now, limit) {
+            let resolution = self.resolve(crashed(key, now))?;
+            voided += u64::from(resolution.is_some_and(|resolution| resolution.first));
+        }
+        Ok(voided)
+    }
+
+    async fn audit(&self, visitor: &mut dyn AuditVisitor) -> Result<()> {
+        self.flush(true).await?;
+        audit::audit(self, visitor).await
+    }
+}
+
+impl Core {
+    fn book(&self, account: AccountId) -> Result<Arc<Book>> {
+        self.books
+            .get(account)
+            .ok_or_else(|| StorageError::not_found(account))
+    }
+
+    /// Takes the hold, unless its id may be that of a hold that only the database remembers; then it answers how much
+    /// was forgotten so far, and is to be called again with that once the database was searched.
+    fn try_hold(
+        &self,
+        hold: &Arc<Hold>,
+        book: &Arc<Book>,
+        searched: Option<u64>,
+    ) -> Result<ControlFlow<HoldOutcome, u64>> {
+        let mut shard = self.holds.shard(hold.id);
+        if shard.get((hold.account, hold.id)).is_some() {
+            return Err(used(hold.id));
+        }
+        if shard.may_be_forgotten(hold.id) && searched != Some(shard.times_forgotten) {
+            return Ok(ControlFlow::Continue(shard.times_forgotten));
+        }
+        if self.is_failing() {
+            let why = "the database cannot be written";
+            return Err(StorageError::new(StorageErrorKind::Unavailable, why));
+        }
+        let mut sums = lock(&book.sums);
+        let amount = hold.amount.nanos();
+        if sums.credits < amount {
+            let available = sums.balance().credits;
+            return Ok(ControlFlow::Break(HoldOutcome::Denied { available }));
+        }
+        let seq = self.append(|seq| Entry::Hold {
+            seq,
+            hold: hold.clone(),
+        })?;
+        sums.credits -= amount;
+        sums.held += amount;
+        shard.open(hold.clone(), seq, book.clone());
+        let available = sums.balance().credits;
+        Ok(ControlFlow::Break(HoldOutcome::Held { available }))
+    }
+
+    /// Resolves the hold, or answers how it was resolved before. `None` when only the database may know.
+    fn resolve(&self, settlement: Settlement) -> Result<Option<Resolution>> {
+        if settlement.charge < Credits::ZERO || settlement.overrun < Credits::ZERO {
+            return Err(conflict("an amount of the settlement is below zero"));
+        }
+        let key: HoldKey = (settlement.account, settlement.hold);
+        let mut shard = self.holds.shard(settlement.hold);
+        match shard.get(key) {
+            Some(Known::Open { hold, seq, book }) => {
+                let (hold, seq, book) = (hold.clone(), *seq, book.clone());
+                self.resolve_open(&mut shard, hold, seq, &book, settlement)
+                    .map(Some)
+            }
+            Some(Known::Resolved(charge)) => {
+                let charge = *charge;
+                drop(shard);
+                let available = lock(&self.book(key.0)?.sums).balance().credits;
+                Ok(Some(Resolution {
+                    charge,
+                    first: false,
+                    available,
+                }))
+            }
+            None if shard.may_be_forgotten(key.1) => Ok(None),
+            None => Err(StorageError::not_found(key.1)),
+        }
+    }
+
+    fn resolve_open(
+        &self,
+        shard: &mut Shard,
+        hold: Arc<Hold>,
+        hold_seq: u64,
+        book: &Book,
+        mut settlement: Settlement,
+    ) -> Result<Resolution> {
+        settlement.charge = settlement.charge.min(hold.amount);
+        let charge = settlement.charge;
+        let key = (hold.account, hold.id);
+        let mut sums = lock(&book.sums);
+        let after = resolved_sums(*sums, hold.amount, &settlement)?;
+        let seq = self.append(|seq| Entry::Settle {
+            seq,
+            hold_seq,
+            hold,
+            settlement,
+        })?;
+        *sums = after;
+        let now = self.clock.monotonic_micros();
+        shard.resolve(key, charge, seq, now);
+        shard.forget(self.committed.load(std::sync::atomic::Ordering::SeqCst), now);
+        Ok(Resolution {
+            charge,
+            first: true,
+            available: after.balance().credits,
+        })
+    }
+
+    fn append(&self, entry: impl FnOnce(u64) -> Entry) -> Result<u64> {
+        let (seq, queued) = self.journal.append(entry)?;
+        if queued == 1 || queued == self.commit_records {
+            self.inbox.wake();
+        }
+        Ok(seq)
+    }
+
+    /// What the caller paid for a hold whose usage row is in the database.
+    async fn stored_charge(&self, account: AccountId, hold: HoldId) -> Result<Option<Credits>> {
+        self.read(move |connection| Box::pin(stored_charge(connection, account, hold)))
+            .await
+    }
+}
+
+fn used(id: HoldId) -> StorageError {
+    conflict(format!("{id} was used"))
+}
+
+/// The sums of a book after a hold of `amount` was resolved. `Conflict` when what calls have cost does not fit.
+fn resolved_sums(sums: Sums, amount: Credits, settlement: &Settlement) -> Result<Sums> {
+    let (charge, overrun) = (settlement.charge.nanos(), settlement.overrun.nanos());
+    let revenue = sums
+        .revenue
+        .checked_add(charge)
+        .and_then(|sum| sum.checked_add(overrun));
+    Ok(Sums {
+        credits: sums.credits + (amount.nanos() - charge),
+        held: sums.held - amount.nanos(),
+        revenue: revenue.ok_or_else(|| conflict("the sum of all that calls have cost does not fit"))?,
+    })
+}
+
+/// The resolution of a call of which nothing is known: it costs nothing.
+pub(super) fn crashed((account, hold): HoldKey, now: Timestamp) -> Settlement {
+    Settlement {
+        hold,
+        account,
+        charge: Credits::ZERO,
+        overrun: Credits::ZERO,
+        usage: Usage::ZERO,
+        outcome: Outcome::Crashed,
+        estimated: false,
+        provider: Arc::from(""),
+        first_at: None,
+        ended_at: now,
+    }
+}
+
+async fn stored_charge(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    hold: HoldId,
+) -> Result<Option<Credits>> {
+    let charge: Option<i64> = sqlx::query_scalar(CHARGE)
+        .bind(id_bytes(account.as_u128()))
+        .bind(id_bytes(hold.as_u128()))
+        .fetch_optional(connection)
+        .await
+        .map_err(storage_error)?;
+    Ok(charge.map(Credits::from_nanos))
+}
+
+/// Writes the grant; answers whether it is new.
+async fn write_grant(connection: &mut SqliteConnection, grant: Grant) -> Result<bool> {
+    let (account, id) = (id_bytes(grant.account.as_u128()), id_bytes(grant.id.as_u128()));
+    let before: Option<Vec<u8>> = sqlx::query_scalar(GRANTED_BEFORE)
+        .bind(id.clone())
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(storage_error)?;
+    match before {
+        Some(owner) if owner == account => return Ok(false),
+        Some(_) => return Err(conflict(format!("{} was granted to another account", grant.id))),
+        None => {}
+    }
+    let granted: i64 = sqlx::query_scalar(GRANTED)
+        .bind(account.clone())
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(storage_error)?;
+    let amount = grant.amount.nanos();
+    if granted.checked_add(amount).is_none() {
+        return Err(conflict("the sum of all grants does not fit"));
+    }
+    let (debit, credit) = Leg::Grant.sides();
+    for (kind, by) in [(debit, -amount), (credit, amount)] {
+        let moved = sqlx::query(MOVE)
+            .bind(account.clone())
+            .bind(kind.as_str())
+            .bind(by);
+        moved.execute(&mut *connection).await.map_err(storage_error)?;
+    }
+    let transfer = sqlx::query(GRANT)
+        .bind(account)
+        .bind(id)
+        .bind(i64::from(Leg::Grant.as_i16()))
+        .bind(LedgerAccount::as_str(debit))
+        .bind(LedgerAccount::as_str(credit))
+        .bind(amount)
+        .bind(grant.at.as_micros());
+    transfer.execute(connection).await.map_err(storage_error)?;
+    Ok(true)
+}
+
+/// Every statement of this file.
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[CHARGE, GRANTED_BEFORE, GRANTED, MOVE, GRANT];

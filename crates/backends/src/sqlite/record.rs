@@ -1,0 +1,337 @@
+//! What the journal says, and its form on disk.
+//!
+//! A record is a frame: length of the body (u32), CRC-32 of the body (u32), body. The body is the sequence number
+//! (u64), the kind (u8) and the fields in the order of the structs. Numbers are little-endian, texts are length (u32)
+//! and bytes, options are a byte 0 or 1 before the value.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use tollgate_storage::{NewHold, Settlement};
+use tollgate_types::usage::Outcome;
+use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, Timestamp, Unit, Usage};
+
+/// Bytes before the body.
+const FRAME_HEAD: usize = 8;
+const HOLD: u8 = 1;
+const SETTLE: u8 = 2;
+
+/// A hold that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hold {
+    pub(super) account: AccountId,
+    pub(super) id: HoldId,
+    pub(super) key: Option<KeyId>,
+    pub(super) request: RequestId,
+    pub(super) amount: Credits,
+    pub(super) price_version: PriceVersion,
+    pub(super) model: Arc<str>,
+    pub(super) endpoint: Cow<'static, str>,
+    pub(super) created_at: Timestamp,
+    pub(super) expires_at: Timestamp,
+}
+
+impl From<NewHold> for Hold {
+    fn from(new: NewHold) -> Hold {
+        Hold {
+            account: new.account,
+            id: new.id,
+            key: new.key,
+            request: new.request,
+            amount: new.amount,
+            price_version: new.price_version,
+            model: new.model,
+            endpoint: Cow::Borrowed(new.endpoint),
+            created_at: new.created_at,
+            expires_at: new.expires_at,
+        }
+    }
+}
+
+/// What the journal says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Record {
+    /// A hold was taken.
+    Hold(Hold),
+    /// A hold was resolved; the charge is at most the held amount.
+    Settle(Settlement),
+}
+
+/// A record on its way to the disk. Its memory is used again for the next one.
+#[derive(Default)]
+pub(super) struct Frame(Vec<u8>);
+
+impl Frame {
+    /// Becomes the frame of a hold.
+    pub(super) fn hold(&mut self, seq: u64, hold: &Hold) -> &[u8] {
+        let frame = self.begin(seq, HOLD);
+        frame.id(hold.account.as_u128());
+        frame.id(hold.id.as_u128());
+        frame.optional(hold.key, |frame, key| frame.id(key.as_u128()));
+        frame.id(hold.request.as_u128());
+        frame.number(hold.amount.nanos());
+        frame.number(hold.price_version.as_u64().cast_signed());
+        frame.text(&hold.model);
+        frame.text(&hold.endpoint);
+        frame.number(hold.created_at.as_micros());
+        frame.number(hold.expires_at.as_micros());
+        self.seal()
+    }
+
+    /// Becomes the frame of a resolution.
+    pub(super) fn settle(&mut self, seq: u64, settlement: &Settlement) -> &[u8] {
+        let frame = self.begin(seq, SETTLE);
+        frame.id(settlement.account.as_u128());
+        frame.id(settlement.hold.as_u128());
+        frame.number(settlement.charge.nanos());
+        frame.number(settlement.overrun.nanos());
+        for unit in Unit::ALL {
+            frame.number(settlement.usage.get(unit).cast_signed());
+        }
+        frame.text(settlement.outcome.as_str());
+        frame.0.push(settlement.estimated.into());
+        frame.text(&settlement.provider);
+        frame.optional(settlement.first_at, |frame, at| frame.number(at.as_micros()));
+        frame.number(settlement.ended_at.as_micros());
+        self.seal()
+    }
+
+    fn begin(&mut self, seq: u64, kind: u8) -> &mut Frame {
+        self.0.clear();
+        self.0.resize(FRAME_HEAD, 0);
+        self.0.extend_from_slice(&seq.to_le_bytes());
+        self.0.push(kind);
+        self
+    }
+
+    fn seal(&mut self) -> &[u8] {
+        let length = u32::try_from(self.0.len() - FRAME_HEAD).unwrap_or(u32::MAX);
+        let crc = crc32fast::hash(&self.0[FRAME_HEAD..]);
+        self.0[..4].copy_from_slice(&length.to_le_bytes());
+        self.0[4..FRAME_HEAD].copy_from_slice(&crc.to_le_bytes());
+        &self.0
+    }
+
+    fn id(&mut self, id: u128) {
+        self.0.extend_from_slice(&id.to_le_bytes());
+    }
+
+    fn number(&mut self, number: i64) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    fn text(&mut self, text: &str) {
+        let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        self.0.extend_from_slice(&length.to_le_bytes());
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    fn optional<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Frame, T)) {
+        self.0.push(value.is_some().into());
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+}
+
+/// What comes next in a segment.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A whole record and its sequence number.
+    Record(u64, Record),
+    /// A whole frame whose body cannot be understood.
+    Unknown,
+    /// Nothing; so many bytes are left that are no frame.
+    End { torn: usize },
+}
+
+/// Reads one record and moves behind it.
+pub(super) fn read(bytes: &mut &[u8]) -> Next {
+    let Some((body, rest)) = frame(bytes) else {
+        return Next::End { torn: bytes.len() };
+    };
+    *bytes = rest;
+    match decode(&mut Fields(body)) {
+        Some((seq, record)) => Next::Record(seq, record),
+        None => Next::Unknown,
+    }
+}
+
+fn frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let (crc, rest) = rest.split_first_chunk::<4>()?;
+    let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+    // A file that lost its end in a power cut may go on with zeros; they are no frame.
+    let (body, rest) = rest
+        .split_at_checked(length)
+        .filter(|(body, _)| !body.is_empty())?;
+    (crc32fast::hash(body) == u32::from_le_bytes(*crc)).then_some((body, rest))
+}
+
+fn decode(fields: &mut Fields<'_>) -> Option<(u64, Record)> {
+    let seq = fields.number()?.cast_unsigned();
+    let record = match fields.byte()? {
+        HOLD => Record::Hold(decode_hold(fields)?),
+        SETTLE => Record::Settle(decode_settlement(fields)?),
+        _ => return None,
+    };
+    fields.0.is_empty().then_some((seq, record))
+}
+
+fn decode_hold(fields: &mut Fields<'_>) -> Option<Hold> {
+    Some(Hold {
+        account: AccountId::from_u128(fields.id()?),
+        id: HoldId::from_u128(fields.id()?),
+        key: fields.optional(Fields::id)?.map(KeyId::from_u128),
+        request: RequestId::from_u128(fields.id()?),
+        amount: Credits::from_nanos(fields.number()?),
+        price_version: PriceVersion::from_u64(fields.number()?.cast_unsigned()),
+        model: fields.text()?.into(),
+        endpoint: Cow::Owned(fields.text()?.to_owned()),
+        created_at: Timestamp::from_micros(fields.number()?),
+        expires_at: Timestamp::from_micros(fields.number()?),
+    })
+}
+
+fn decode_settlement(fields: &mut Fields<'_>) -> Option<Settlement> {
+    Some(Settlement {
+        account: AccountId::from_u128(fields.id()?),
+        hold: HoldId::from_u128(fields.id()?),
+        charge: Credits::from_nanos(fields.number()?),
+        overrun: Credits::from_nanos(fields.number()?),
+        usage: Unit::ALL.into_iter().try_fold(Usage::ZERO, |usage, unit| {
+            Some(usage.with(unit, fields.number()?.cast_unsigned()))
+        })?,
+        outcome: Outcome::parse(fields.text()?)?,
+        estimated: fields.byte()? == 1,
+        provider: fields.text()?.into(),
+        first_at: fields.optional(Fields::number)?.map(Timestamp::from_micros),
+        ended_at: Timestamp::from_micros(fields.number()?),
+    })
+}
+
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn byte(&mut self) -> Option<u8> {
+        let (byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*byte)
+    }
+
+    fn chunk<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (chunk, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*chunk)
+    }
+
+    fn id(&mut self) -> Option<u128> {
+        self.chunk().map(u128::from_le_bytes)
+    }
+
+    fn number(&mut self) -> Option<i64> {
+        self.chunk().map(i64::from_le_bytes)
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        let length = usize::try_from(u32::from_le_bytes(self.chunk()?)).ok()?;
+        let (text, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        std::str::from_utf8(text).ok()
+    }
+
+    fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
+        match self.byte()? {
+            0 => Some(None),
+            1 => read(self).map(Some),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hold() -> Hold {
+        Hold {
+            account: AccountId::from_u128(u128::MAX),
+            id: HoldId::from_u128(7),
+            key: None,
+            request: RequestId::from_u128(8),
+            amount: Credits::MAX,
+            price_version: PriceVersion::from_u64(u64::MAX),
+            model: Arc::from("maker/größer"),
+            endpoint: Cow::Borrowed("/v1/chat/completions"),
+            created_at: Timestamp::from_micros(-1),
+            expires_at: Timestamp::from_micros(i64::MAX),
+        }
+    }
+
+    fn settlement() -> Settlement {
+        Settlement {
+            hold: HoldId::from_u128(7),
+            account: AccountId::from_u128(1),
+            charge: Credits::from_nanos(3),
+            overrun: Credits::ZERO,
+            usage: Usage::tokens(u64::MAX, 1),
+            outcome: Outcome::ClientGone,
+            estimated: true,
+            provider: Arc::from(""),
+            first_at: Some(Timestamp::from_micros(5)),
+            ended_at: Timestamp::from_micros(6),
+        }
+    }
+
+    fn two_frames() -> Vec<u8> {
+        let mut frame = Frame::default();
+        let mut bytes = frame.hold(41, &hold()).to_vec();
+        bytes.extend_from_slice(frame.settle(42, &settlement()));
+        bytes
+    }
+
+    #[test]
+    fn records_round_trip() {
+        let (with_key, without_first) = (
+            Hold {
+                key: Some(KeyId::from_u128(9)),
+                ..hold()
+            },
+            Settlement {
+                first_at: None,
+                ..settlement()
+            },
+        );
+        let mut bytes = two_frames();
+        bytes.extend_from_slice(Frame::default().hold(43, &with_key));
+        bytes.extend_from_slice(Frame::default().settle(44, &without_first));
+        let mut rest = bytes.as_slice();
+        assert_eq!(read(&mut rest), Next::Record(41, Record::Hold(hold())));
+        assert_eq!(read(&mut rest), Next::Record(42, Record::Settle(settlement())));
+        assert_eq!(read(&mut rest), Next::Record(43, Record::Hold(with_key)));
+        assert_eq!(read(&mut rest), Next::Record(44, Record::Settle(without_first)));
+        assert_eq!(read(&mut rest), Next::End { torn: 0 });
+    }
+
+    #[test]
+    fn every_torn_tail_is_noticed() {
+        let (whole, first) = (two_frames(), Frame::default().hold(41, &hold()).len());
+        for end in first + 1..whole.len() {
+            let mut rest = &whole[..end];
+            assert_eq!(read(&mut rest), Next::Record(41, Record::Hold(hold())));
+            assert_eq!(read(&mut rest), Next::End { torn: end - first }, "{end}");
+        }
+        let zeros = [0; 64];
+        assert_eq!(read(&mut zeros.as_slice()), Next::End { torn: 64 });
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let whole = Frame::default().settle(42, &settlement()).to_vec();
+        for bit in 0..whole.len() * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(matches!(read(&mut bytes.as_slice()), Next::End { .. }), "{bit}");
+        }
+    }
+}

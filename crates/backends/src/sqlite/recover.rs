@@ -1,0 +1,277 @@
+//! Takes over what an earlier run left in the journal, voids the calls that it left open, and loads the books.
+//!
+//! It can be interrupted and begun again: what is in the database already is recognised by the ids of its holds.
+//! A call that was open when the process died is void: nobody knows whether its answer arrived, so nobody pays for it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{FromRow, Row};
+use tollgate_storage::{Result, Settlement};
+use tollgate_types::{AccountId, Clock, Credits, HoldId, KeyId, RequestId, Timestamp};
+
+use super::batch::{Batch, ResolvedCall};
+use super::books::{Books, Sums};
+use super::holds::Holds;
+use super::ids::{HoldKey, IdMap};
+use super::journal::unavailable;
+use super::ledger::crashed;
+use super::record::{Hold, Record};
+use super::segment::{self, Installation};
+use super::statements::BatchWriter;
+use super::writer::execute;
+use crate::rows::{corrupt, id_bytes, id_from, storage_error, version_from};
+
+const MARK: &str = "SELECT installation, committed, clean FROM journal_mark";
+const OPEN_HOLDS: &str = "SELECT account_id, id, key_id, request_id, amount, price_version, model, endpoint, \
+    created_at, expires_at FROM hold";
+const IS_RESOLVED: &str = "SELECT EXISTS (SELECT 1 FROM usage_row WHERE account_id = $1 AND id = $2)";
+pub(super) const BALANCES: &str = "SELECT account_id, kind, balance FROM ledger_account";
+const LARGEST: &str =
+    "SELECT MAX((SELECT MAX(id) FROM usage_row WHERE account_id = account.id)) FROM account";
+
+/// Calls that are taken over in one transaction.
+const TOGETHER: usize = 4096;
+
+/// What the engine begins with.
+pub(super) struct Recovered {
+    /// Which journal belongs to the database.
+    pub(super) installation: Installation,
+    /// The last number that was given.
+    pub(super) last: u64,
+    /// Every book.
+    pub(super) books: Books,
+    /// Holds that are open, because the engine was closed in order while they were.
+    pub(super) holds: Holds,
+}
+
+/// What the journal of an earlier run tells beyond the database.
+#[derive(Default)]
+struct Left {
+    /// Holds of the journal of which no resolution was taken over.
+    holds: IdMap<HoldKey, Arc<Hold>>,
+    /// Resolutions that may not have been taken over, in order.
+    settled: BTreeMap<u64, Settlement>,
+}
+
+/// Brings the database up to date with the journal and reads it.
+pub(super) async fn recover(
+    connection: &mut SqliteConnection,
+    journal: &Path,
+    clock: &dyn Clock,
+) -> Result<Recovered> {
+    let (installation, committed, clean) = mark(connection).await?;
+    let mut left = Left::default();
+    let found = segment::replay(journal, installation, |seq, record| {
+        left.note(seq, record, committed)
+    })?;
+    let stored = open_holds(connection).await?;
+    let died = !clean || found.last > committed;
+    if died {
+        let calls = left.calls(connection, &stored, clock.now()).await?;
+        take_over(connection, calls).await?;
+    }
+    let last = found.last.max(committed);
+    let mark = "UPDATE journal_mark SET clean = 0, committed = $1";
+    sqlx::query(mark)
+        .bind(last.cast_signed())
+        .execute(&mut *connection)
+        .await
+        .map_err(storage_error)?;
+    segment::remove(journal, &found).map_err(unavailable)?;
+    let books = books(connection).await?;
+    let holds = Holds::new(largest(connection).await?);
+    for hold in if died { IdMap::default() } else { stored }.into_values() {
+        let book = books
+            .get(hold.account)
+            .ok_or_else(|| corrupt(format!("{} has no book", hold.account)))?;
+        holds.shard(hold.id).open(hold, 0, book);
+    }
+    Ok(Recovered {
+        installation,
+        last,
+        books,
+        holds,
+    })
+}
+
+impl Left {
+    fn note(&mut self, seq: u64, record: Record, committed: u64) {
+        match record {
+            Record::Hold(hold) => {
+                self.holds.insert((hold.account, hold.id), Arc::new(hold));
+            }
+            Record::Settle(settlement) if seq <= committed => {
+                self.holds.remove(&(settlement.account, settlement.hold));
+            }
+            Record::Settle(settlement) => {
+                self.settled.insert(seq, settlement);
+            }
+        }
+    }
+
+    /// The calls to be taken over: those that ended, then those that were open, which end now.
+    async fn calls(
+        self,
+        connection: &mut SqliteConnection,
+        stored: &IdMap<HoldKey, Arc<Hold>>,
+        now: Timestamp,
+    ) -> Result<Vec<ResolvedCall>> {
+        let mut open = stored.clone();
+        for (key, hold) in self.holds {
+            // After a power cut the database may know more than the journal.
+            if !stored.contains_key(&key) && !is_resolved(connection, key).await? {
+                open.insert(key, hold);
+            }
+        }
+        let ended: HashSet<HoldKey> = self
+            .settled
+            .values()
+            .map(|ended| (ended.account, ended.hold))
+            .collect();
+        let voided = open
+            .keys()
+            .filter(|key| !ended.contains(*key))
+            .map(|key| crashed(*key, now));
+        let settlements: Vec<Settlement> = voided.collect();
+        if !settlements.is_empty() {
+            let held: i128 = settlements.iter().map(|void| held(&open, void)).sum();
+            let calls = settlements.len();
+            tracing::warn!(calls, held_nanos = %held, "calls were open when the process died: they are void");
+        }
+        let all = self.settled.into_values().chain(settlements);
+        let call = |settlement: Settlement| {
+            let key = (settlement.account, settlement.hold);
+            Some(ResolvedCall {
+                hold: open.remove(&key)?,
+                settlement,
+                is_stored: stored.contains_key(&key),
+            })
+        };
+        Ok(all.filter_map(call).collect())
+    }
+}
+
+fn held(open: &IdMap<HoldKey, Arc<Hold>>, settlement: &Settlement) -> i128 {
+    let hold = open.get(&(settlement.account, settlement.hold));
+    hold.map_or(0, |hold| i128::from(hold.amount.nanos()))
+}
+
+async fn take_over(connection: &mut SqliteConnection, calls: Vec<ResolvedCall>) -> Result<()> {
+    let statements = BatchWriter::new();
+    let mut calls = calls.into_iter().peekable();
+    while calls.peek().is_some() {
+        let mut batch = Batch::default();
+        calls.by_ref().take(TOGETHER).for_each(|call| batch.resolve(call));
+        tracing::info!(calls = batch.len(), "taking over calls from the journal");
+        execute(connection, "BEGIN IMMEDIATE").await?;
+        statements.write(connection, &batch).await?;
+        execute(connection, "COMMIT").await?;
+    }
+    Ok(())
+}
+
+async fn mark(connection: &mut SqliteConnection) -> Result<(Installation, u64, bool)> {
+    let row = sqlx::query(MARK)
+        .fetch_one(connection)
+        .await
+        .map_err(storage_error)?;
+    let installation: Vec<u8> = row.try_get("installation").map_err(storage_error)?;
+    let committed: i64 = row.try_get("committed").map_err(storage_error)?;
+    let clean: i64 = row.try_get("clean").map_err(storage_error)?;
+    let installation = installation
+        .try_into()
+        .map_err(|_| corrupt("the mark of the journal"))?;
+    Ok((installation, committed.cast_unsigned(), clean != 0))
+}
+
+async fn is_resolved(connection: &mut SqliteConnection, (account, hold): HoldKey) -> Result<bool> {
+    sqlx::query_scalar(IS_RESOLVED)
+        .bind(id_bytes(account.as_u128()))
+        .bind(id_bytes(hold.as_u128()))
+        .fetch_one(connection)
+        .await
+        .map_err(storage_error)
+}
+
+async fn largest(connection: &mut SqliteConnection) -> Result<Option<HoldId>> {
+    let id: Option<Vec<u8>> = sqlx::query_scalar(LARGEST)
+        .fetch_one(connection)
+        .await
+        .map_err(storage_error)?;
+    let id = id.as_deref().map(id_from).transpose()?;
+    Ok(id.map(HoldId::from_u128))
+}
+
+#[derive(FromRow)]
+struct HoldColumns {
+    account_id: Vec<u8>,
+    id: Vec<u8>,
+    key_id: Option<Vec<u8>>,
+    request_id: Vec<u8>,
+    amount: i64,
+    price_version: i64,
+    model: String,
+    endpoint: String,
+    created_at: i64,
+    expires_at: i64,
+}
+
+impl HoldColumns {
+    fn hold(self) -> Result<Hold> {
+        let key = self.key_id.as_deref().map(id_from).transpose()?;
+        Ok(Hold {
+            account: AccountId::from_u128(id_from(&self.account_id)?),
+            id: HoldId::from_u128(id_from(&self.id)?),
+            key: key.map(KeyId::from_u128),
+            request: RequestId::from_u128(id_from(&self.request_id)?),
+            amount: Credits::from_nanos(self.amount),
+            price_version: version_from(self.price_version),
+            model: self.model.into(),
+            endpoint: self.endpoint.into(),
+            created_at: Timestamp::from_micros(self.created_at),
+            expires_at: Timestamp::from_micros(self.expires_at),
+        })
+    }
+}
+
+async fn open_holds(connection: &mut SqliteConnection) -> Result<IdMap<HoldKey, Arc<Hold>>> {
+    let rows: Vec<HoldColumns> = sqlx::query_as(OPEN_HOLDS)
+        .fetch_all(connection)
+        .await
+        .map_err(storage_error)?;
+    let with_key = |row: HoldColumns| {
+        let hold = row.hold()?;
+        Ok(((hold.account, hold.id), Arc::new(hold)))
+    };
+    rows.into_iter().map(with_key).collect()
+}
+
+async fn books(connection: &mut SqliteConnection) -> Result<Books> {
+    let rows = sqlx::query(BALANCES)
+        .fetch_all(connection)
+        .await
+        .map_err(storage_error)?;
+    let mut sums: IdMap<AccountId, Sums> = IdMap::default();
+    for row in rows {
+        let account = id_from(row.try_get("account_id").map_err(storage_error)?)?;
+        let balance: i64 = row.try_get("balance").map_err(storage_error)?;
+        let sums = sums.entry(AccountId::from_u128(account)).or_default();
+        match row.try_get("kind").map_err(storage_error)? {
+            "credits" => sums.credits = balance,
+            "hold" => sums.held = balance,
+            "revenue:usage" => sums.revenue = balance,
+            _ => {}
+        }
+    }
+    let books = Books::default();
+    sums.into_iter()
+        .for_each(|(account, sums)| books.open(account, sums));
+    Ok(books)
+}
+
+/// Every statement of this file.
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[MARK, OPEN_HOLDS, IS_RESOLVED, BALANCES, LARGEST];

@@ -1,0 +1,261 @@
+//! The SQL that writes a batch.
+
+use std::sync::Arc;
+
+use sqlx::sqlite::SqliteConnection;
+use tollgate_storage::{LedgerAccount, Result};
+use tollgate_types::AccountId;
+
+use super::batch::{Batch, Kind, Placed, RARE, USUAL};
+use super::bulk::{Bulk, Values};
+use super::ids::HoldKey;
+use super::record::Hold;
+use crate::rows::{corrupt, quantity_column, storage_error, version_column};
+
+/// The statements that write a batch. A rule that they break undoes the whole transaction: the engine would be wrong.
+pub(super) struct BatchWriter {
+    hold: Bulk,
+    hold_gone: Bulk,
+    hold_leg: Bulk,
+    legs: Bulk,
+    legs_plain: Bulk,
+    usage: Bulk,
+    usage_plain: Bulk,
+    balance: Bulk,
+}
+
+const HOLD: &str = "INSERT OR ROLLBACK INTO hold (account_id, id, key_id, request_id, amount, price_version, model, \
+    endpoint, created_at, expires_at)";
+const HOLD_LEG: &str = "INSERT OR ROLLBACK INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, \
+    created_at, price_version) \
+    SELECT column1, column2, 1, 'hold', 'credits', 'hold', column3, column4, column5 FROM (";
+const HOLD_LEG_TAIL: &str = ") WHERE column3 > 0";
+// The legs of a call are neighbours, so they are written together; those that move nothing are left out.
+const LEGS: &str = "INSERT OR ROLLBACK INTO transfer (price_version, account_id, entry_id, leg, subject, debit, credit, \
+    amount, created_at) \
+    SELECT ?, call.column1, call.column2, leg.column1, 'hold', leg.column2, leg.column3, \
+    CASE leg.column1 WHEN 1 THEN call.column7 WHEN 2 THEN call.column4 WHEN 3 THEN call.column3 - call.column4 \
+    ELSE call.column8 END AS moved, CASE leg.column1 WHEN 1 THEN call.column5 ELSE call.column6 END FROM (";
+const LEGS_TAIL: &str = ") AS call CROSS JOIN (VALUES (1, 'credits', 'hold'), (2, 'hold', 'revenue:usage'), \
+    (3, 'hold', 'credits'), (4, 'expense:overrun', 'revenue:usage')) AS leg WHERE moved > 0";
+const LEGS_PLAIN: &str = "INSERT OR ROLLBACK INTO transfer (price_version, account_id, entry_id, leg, subject, debit, \
+    credit, amount, created_at) \
+    SELECT ?, call.column1, call.column2, leg.column1, 'hold', leg.column2, leg.column3, \
+    CASE leg.column1 WHEN 1 THEN call.column3 WHEN 2 THEN call.column4 ELSE call.column3 - call.column4 END AS moved, \
+    CASE leg.column1 WHEN 1 THEN call.column5 ELSE call.column6 END FROM (";
+const LEGS_PLAIN_TAIL: &str = ") AS call CROSS JOIN (VALUES (1, 'credits', 'hold'), (2, 'hold', 'revenue:usage'), \
+    (3, 'hold', 'credits')) AS leg WHERE moved > 0";
+// A request's first hold has the request's id, which then is not given twice.
+const USAGE: &str = "INSERT OR ROLLBACK INTO usage_row (endpoint, model, provider, price_version, outcome, estimated, \
+    account_id, id, key_id, request_id, created_at, first_at, ended_at, held, charge, \
+    input, cache_read, output, reasoning, cache_write, input_audio, output_audio, overrun) \
+    SELECT ?, ?, ?, ?, ?, ?, column1, column2, column3, coalesce(column4, column2), column5, column6, column7, \
+    column8, column9, column10, column11, column12, column13, column14, column15, column16, column17 FROM (";
+const USAGE_PLAIN: &str = "INSERT OR ROLLBACK INTO usage_row (endpoint, model, provider, price_version, outcome, \
+    estimated, account_id, id, key_id, request_id, created_at, first_at, ended_at, held, charge, \
+    input, cache_read, output, reasoning, cache_write, input_audio, output_audio, overrun) \
+    SELECT ?, ?, ?, ?, ?, ?, column1, column2, column3, coalesce(column4, column2), column5, column6, column7, \
+    column8, column9, column10, column11, column12, column13, 0, 0, 0, 0 FROM (";
+// An upsert, because a planner that is given a list of rows may choose to look at every balance instead. The new balance
+// is made before the row is proposed, which must keep the table's rules itself; where there is no row it is null.
+const BALANCE: &str = "INSERT OR ROLLBACK INTO ledger_account (kind, account_id, balance) \
+    SELECT ?, moved.column1, moved.column2 + (SELECT stored.balance FROM ledger_account AS stored \
+    WHERE stored.account_id = moved.column1 AND stored.kind = ?) FROM (";
+const BALANCE_TAIL: &str = ") AS moved WHERE true \
+    ON CONFLICT (account_id, kind) DO UPDATE SET balance = excluded.balance";
+const MARK: &str = "UPDATE journal_mark SET committed = $1 WHERE committed < $1";
+
+impl BatchWriter {
+    /// Writes the SQL.
+    pub(super) fn new() -> BatchWriter {
+        BatchWriter {
+            hold: Bulk::new(HOLD, 10, ""),
+            hold_gone: Bulk::new("DELETE FROM hold WHERE (account_id, id) IN (", 2, ")"),
+            hold_leg: Bulk::new(HOLD_LEG, 5, HOLD_LEG_TAIL),
+            legs: Bulk::new(LEGS, 8, LEGS_TAIL),
+            legs_plain: Bulk::new(LEGS_PLAIN, 6, LEGS_PLAIN_TAIL),
+            usage: Bulk::new(USAGE, 17, ")"),
+            usage_plain: Bulk::new(USAGE_PLAIN, 13, ")"),
+            balance: Bulk::new(BALANCE, 2, BALANCE_TAIL),
+        }
+    }
+
+    /// Writes the batch into the open transaction.
+    pub(super) async fn write(&self, connection: &mut SqliteConnection, batch: &Batch) -> Result<()> {
+        self.hold
+            .run(connection, |_| (), batch.stored(), bind_hold)
+            .await?;
+        self.hold_leg
+            .run(connection, |_| (), batch.stored(), bind_hold_leg)
+            .await?;
+        for (kind, calls) in batch.by_kind() {
+            let version = |values: &mut Values| bind_version(&kind, values);
+            let common = |values: &mut Values| bind_kind(&kind, values);
+            if kind.is_plain {
+                self.legs_plain
+                    .run(connection, version, &calls, bind_plain_legs)
+                    .await?;
+                self.usage_plain
+                    .run(connection, common, &calls, bind_plain_usage)
+                    .await?;
+            } else {
+                self.legs.run(connection, version, &calls, bind_legs).await?;
+                self.usage.run(connection, common, &calls, bind_usage).await?;
+            }
+        }
+        let gone = batch.gone();
+        let bind = |(account, hold): &HoldKey, row: &mut Values| {
+            row.id(account.as_u128()).id(hold.as_u128());
+        };
+        expect_rows(
+            self.hold_gone.run(connection, |_| (), &gone, bind).await?,
+            gone.len(),
+        )?;
+        for (account, moves) in [
+            (LedgerAccount::Credits, batch.moves(|moves| moves.credits)),
+            (LedgerAccount::Hold, batch.moves(|moves| moves.held)),
+            (LedgerAccount::RevenueUsage, batch.moves(|moves| moves.revenue)),
+            (LedgerAccount::ExpenseOverrun, batch.moves(|moves| moves.overrun)),
+        ] {
+            self.move_balances(connection, account, &moves).await?;
+        }
+        if batch.last() > 0 {
+            let last = batch.last().cast_signed();
+            sqlx::query(MARK)
+                .bind(last)
+                .execute(connection)
+                .await
+                .map_err(storage_error)?;
+        }
+        Ok(())
+    }
+
+    async fn move_balances(
+        &self,
+        connection: &mut SqliteConnection,
+        account: LedgerAccount,
+        moves: &[(AccountId, i64)],
+    ) -> Result<()> {
+        let kind = |values: &mut Values| {
+            values.text(account.as_str()).text(account.as_str());
+        };
+        let bind = |(account, by): &(AccountId, i64), row: &mut Values| {
+            row.id(account.as_u128()).number(*by);
+        };
+        expect_rows(
+            self.balance.run(connection, kind, moves, bind).await?,
+            moves.len(),
+        )
+    }
+
+    /// Every statement, for the test that prepares them.
+    #[cfg(test)]
+    pub(super) fn statements(&self) -> Vec<Arc<str>> {
+        let holds = [
+            &self.hold,
+            &self.hold_gone,
+            &self.hold_leg,
+            &self.legs,
+            &self.legs_plain,
+        ];
+        let others = [&self.usage, &self.usage_plain, &self.balance];
+        holds
+            .into_iter()
+            .chain(others)
+            .flat_map(Bulk::forms)
+            .chain([Arc::from(MARK)])
+            .collect()
+    }
+}
+
+fn bind_hold(hold: &Arc<Hold>, row: &mut Values) {
+    row.id(hold.account.as_u128())
+        .id(hold.id.as_u128())
+        .optional_id(hold.key.map(|key| key.as_u128()))
+        .id(hold.request.as_u128())
+        .number(hold.amount.nanos())
+        .number(version_column(hold.price_version))
+        .text(&hold.model)
+        .text(&hold.endpoint)
+        .number(hold.created_at.as_micros())
+        .number(hold.expires_at.as_micros());
+}
+
+fn bind_kind(kind: &Kind<'_>, values: &mut Values) {
+    values
+        .text(kind.endpoint)
+        .text(kind.model)
+        .text(kind.provider)
+        .number(version_column(kind.price_version))
+        .text(kind.outcome.as_str())
+        .number(kind.estimated.into());
+}
+
+fn bind_hold_leg(hold: &Arc<Hold>, row: &mut Values) {
+    row.id(hold.account.as_u128())
+        .id(hold.id.as_u128())
+        .number(hold.amount.nanos())
+        .number(hold.created_at.as_micros())
+        .number(version_column(hold.price_version));
+}
+
+fn bind_version(kind: &Kind<'_>, values: &mut Values) {
+    values.number(version_column(kind.price_version));
+}
+
+fn bind_plain_legs((_, call): &Placed<'_>, row: &mut Values) {
+    let (hold, settlement) = (&call.hold, &call.settlement);
+    row.id(hold.account.as_u128())
+        .id(hold.id.as_u128())
+        .number(hold.amount.nanos())
+        .number(settlement.charge.nanos())
+        .number(hold.created_at.as_micros())
+        .number(settlement.ended_at.as_micros());
+}
+
+fn bind_legs(placed: &Placed<'_>, row: &mut Values) {
+    bind_plain_legs(placed, row);
+    let (_, call) = placed;
+    // The first leg of a stored hold was written with it.
+    let first = if call.is_stored {
+        0
+    } else {
+        call.hold.amount.nanos()
+    };
+    row.number(first).number(call.settlement.overrun.nanos());
+}
+
+fn bind_plain_usage((_, call): &Placed<'_>, row: &mut Values) {
+    let (hold, settlement) = (&call.hold, &call.settlement);
+    let (id, request) = (hold.id.as_u128(), hold.request.as_u128());
+    row.id(hold.account.as_u128())
+        .id(id)
+        .optional_id(hold.key.map(|key| key.as_u128()))
+        .optional_id((request != id).then_some(request))
+        .number(hold.created_at.as_micros())
+        .optional_number(settlement.first_at.map(|at| at.as_micros()))
+        .number(settlement.ended_at.as_micros())
+        .number(hold.amount.nanos())
+        .number(settlement.charge.nanos());
+    for unit in USUAL {
+        row.number(quantity_column(settlement.usage.get(unit)));
+    }
+}
+
+fn bind_usage(placed: &Placed<'_>, row: &mut Values) {
+    bind_plain_usage(placed, row);
+    let settlement = &placed.1.settlement;
+    for unit in RARE {
+        row.number(quantity_column(settlement.usage.get(unit)));
+    }
+    row.number(settlement.overrun.nanos());
+}
+
+fn expect_rows(changed: u64, expected: usize) -> Result<()> {
+    if changed == expected as u64 {
+        return Ok(());
+    }
+    let text =
+        format!("{expected} rows should have changed and {changed} did: somebody else writes the database");
+    Err(corrupt(text))
+}

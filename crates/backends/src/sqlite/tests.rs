@@ -1,0 +1,232 @@
+//! Every statement against the schema, and a journal that cannot be written.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row, SqlSafeStr};
+use tollgate_storage::{
+    Account, AccountState, AccountStore, Balance, Engine, Grant, HoldOutcome, LedgerStore, Limits, NewHold,
+    StorageErrorKind,
+};
+use tollgate_types::clock::SystemClock;
+use tollgate_types::id::TransferId;
+use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timestamp};
+
+use super::database::migrate;
+use super::statements::BatchWriter;
+use super::{Sqlite, SqliteConfig, account, audit, key, ledger, price, recover};
+
+async fn schema() -> SqliteConnection {
+    let mut connection = SqliteConnectOptions::new()
+        .in_memory(true)
+        .connect()
+        .await
+        .unwrap();
+    migrate(&mut connection).await.unwrap();
+    connection
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+fn statements() -> Vec<Arc<str>> {
+    let fixed = [
+        account::STATEMENTS,
+        audit::STATEMENTS,
+        key::STATEMENTS,
+        ledger::STATEMENTS,
+        price::STATEMENTS,
+        recover::STATEMENTS,
+    ];
+    let fixed = fixed.into_iter().flatten().map(|statement| Arc::from(*statement));
+    fixed.chain(BatchWriter::new().statements()).collect()
+}
+
+#[test]
+fn every_statement_can_be_prepared() {
+    block_on(async {
+        let mut connection = schema().await;
+        for statement in statements() {
+            let prepared = connection
+                .prepare(AssertSqlSafe(statement.clone()).into_sql_str())
+                .await;
+            assert!(prepared.is_ok(), "{statement}: {:?}", prepared.err());
+        }
+    });
+}
+
+/// What grows with the number of calls is never read from end to end, other than by the audit for one account.
+#[test]
+fn no_statement_scans_what_grows() {
+    block_on(async {
+        let mut connection = schema().await;
+        for statement in statements() {
+            let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+            let plan = sqlx::query(explain).fetch_all(&mut connection).await.unwrap();
+            assert!(!plan.is_empty() || statement.contains("VALUES"), "{statement}");
+            for step in plan {
+                let step: String = step.get("detail");
+                let scans = ["transfer", "usage_row", "ledger_account"]
+                    .iter()
+                    .any(|table| step == format!("SCAN {table}"));
+                let loads_books = *statement == *recover::BALANCES;
+                assert!(!scans || loads_books, "{statement}: {step}");
+            }
+        }
+    });
+}
+
+#[test]
+fn rows_that_are_kept_for_ever_cannot_be_changed() {
+    block_on(async {
+        let mut connection = schema().await;
+        for statement in [
+            "INSERT INTO transfer VALUES (x'01', x'02', 0, 'grant', 'cash', 'credits', 5, 0, NULL, NULL, NULL)",
+            "INSERT INTO usage_row VALUES (x'01', x'02', NULL, x'02', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'ok', \
+             0, 0, NULL, 0)",
+            "INSERT INTO price_version VALUES (1, 'm', '{}', 0)",
+        ] {
+            connection.execute(statement).await.unwrap();
+        }
+        for statement in [
+            "UPDATE transfer SET amount = 6",
+            "DELETE FROM transfer",
+            "UPDATE usage_row SET charge = 1",
+            "DELETE FROM usage_row",
+            "UPDATE price_version SET prices = ''",
+            "DELETE FROM price_version",
+        ] {
+            let refused = connection.execute(statement).await.unwrap_err().to_string();
+            assert!(refused.contains("append-only"), "{statement}: {refused}");
+        }
+        let account = "INSERT INTO account VALUES (x'01', '', 'active', NULL, NULL, 0)";
+        connection.execute(account).await.unwrap();
+        for (kind, allowed) in [
+            ("credits", false),
+            ("hold", false),
+            ("cash", true),
+            ("expense:overrun", true),
+        ] {
+            let insert = sqlx::query("INSERT INTO ledger_account VALUES (x'01', $1, -1)").bind(kind);
+            assert_eq!(insert.execute(&mut connection).await.is_ok(), allowed, "{kind}");
+        }
+    });
+}
+
+/// Both engines have the same tables and columns, `journal_mark` apart.
+#[test]
+fn schemas_have_the_same_columns() {
+    let columns = |text: &str| {
+        let mut columns = Vec::new();
+        let mut table = None;
+        for line in text.lines() {
+            if let Some(name) = line.strip_prefix("CREATE TABLE ") {
+                table = name.split_whitespace().next();
+            } else if line.starts_with(')') {
+                table = None;
+            } else if let (Some(table), Some(name)) = (table, line.split_whitespace().next()) {
+                let is_column = name
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit());
+                if is_column && table != "journal_mark" {
+                    columns.push(format!("{table}.{name}"));
+                }
+            }
+        }
+        columns
+    };
+    let migrations = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+    let read =
+        |engine: &str| std::fs::read_to_string(migrations.join(engine).join("0001_books.sql")).unwrap();
+    let sqlite = columns(&read("sqlite"));
+    assert!(sqlite.len() > 50, "{sqlite:?}");
+    assert_eq!(sqlite, columns(&read("postgres")));
+}
+
+fn hold(id: u128) -> NewHold {
+    NewHold {
+        id: HoldId::from_u128(id),
+        account: AccountId::from_u128(1),
+        key: None,
+        request: RequestId::from_u128(id),
+        amount: Credits::from_nanos(10),
+        price_version: PriceVersion::from_u64(1),
+        model: Arc::from("m"),
+        endpoint: "/v1/chat/completions",
+        created_at: Timestamp::from_micros(0),
+        expires_at: Timestamp::from_micros(1),
+    }
+}
+
+/// An engine with one account that has 25 nano-credits and a hold of 10.
+async fn engine_with_a_hold(directory: &Path) -> Sqlite {
+    let engine = Sqlite::open(SqliteConfig::new(directory, Arc::new(SystemClock::default())))
+        .await
+        .unwrap();
+    let account = Account {
+        id: AccountId::from_u128(1),
+        name: String::new(),
+        state: AccountState::Active,
+        limits: Limits::default(),
+        created_at: Timestamp::from_micros(0),
+    };
+    let grant = Grant {
+        id: TransferId::from_u128(1),
+        account: account.id,
+        amount: Credits::from_nanos(25),
+        at: Timestamp::from_micros(0),
+    };
+    AccountStore::create(&engine, account).await.unwrap();
+    engine.grant(grant).await.unwrap();
+    engine.hold(hold(1)).await.unwrap();
+    engine
+}
+
+/// A hold or settlement that cannot be written has not happened. When what was written of it cannot be cut off either,
+/// the journal takes no more.
+#[test]
+fn journal_that_cannot_be_written_changes_nothing() {
+    let directory = tempfile::TempDir::new().unwrap();
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let engine = engine_with_a_hold(directory.path()).await;
+        let account = AccountId::from_u128(1);
+        let settlement = ledger::crashed((account, HoldId::from_u128(1)), Timestamp::from_micros(0));
+        // A file that is open for reading can neither be written nor cut.
+        let other = directory.path().join("other");
+        std::fs::write(&other, "").unwrap();
+        let whole = engine.journal.replace_file(Arc::new(File::open(other).unwrap()));
+        let refused = engine.hold(hold(2)).await.unwrap_err();
+        assert_eq!(refused.kind, StorageErrorKind::Unavailable);
+        let refused = engine.settle(settlement.clone()).await.unwrap_err();
+        assert_eq!(refused.kind, StorageErrorKind::Unavailable);
+        engine.journal.replace_file(whole);
+        let refused = engine.hold(hold(3)).await.unwrap_err();
+        assert_eq!(refused.kind, StorageErrorKind::Unavailable);
+        assert_eq!(
+            engine.ping().await.unwrap_err().kind,
+            StorageErrorKind::Unavailable
+        );
+        let held = Balance {
+            credits: Credits::from_nanos(15),
+            held: Credits::from_nanos(10),
+        };
+        assert_eq!(engine.balance(account).await.unwrap(), held);
+        engine.close().await.unwrap();
+        // The next start finds the hold and nothing else.
+        let engine = Sqlite::open(SqliteConfig::new(
+            directory.path(),
+            Arc::new(SystemClock::default()),
+        ));
+        let engine = engine.await.unwrap();
+        assert_eq!(engine.balance(account).await.unwrap(), held);
+        assert!(matches!(engine.hold(hold(3)).await, Ok(HoldOutcome::Held { .. })));
+        assert!(engine.settle(settlement).await.unwrap().first);
+        engine.close().await.unwrap();
+    });
+}

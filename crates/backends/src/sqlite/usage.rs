@@ -1,0 +1,129 @@
+//! Usage rows.
+
+use async_trait::async_trait;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{FromRow, QueryBuilder, Row, Sqlite as Db};
+use tollgate_storage::{Result, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
+use tollgate_types::{AccountId, Credits, KeyId};
+
+use super::Sqlite;
+use crate::rows::{QuantityColumns, UsageColumns, id_bytes, id_from, quantity_from, storage_error};
+
+/// The columns of [`UsageColumns`].
+pub(super) const COLUMNS: &str = "account_id, id, key_id, request_id, endpoint, model, provider, price_version, held, \
+    charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, outcome, estimated, \
+    created_at, first_at, ended_at";
+const SUMS: &str = "COUNT(*) AS requests, SUM(charge) AS charge, SUM(input) AS input, SUM(cache_read) AS cache_read, \
+    SUM(cache_write) AS cache_write, SUM(input_audio) AS input_audio, SUM(output) AS output, \
+    SUM(reasoning) AS reasoning, SUM(output_audio) AS output_audio";
+
+#[async_trait]
+impl UsageStore for Sqlite {
+    async fn list(&self, account: AccountId, filter: UsageFilter, page: UsagePage) -> Result<Vec<UsageRow>> {
+        self.flush_resolved().await?;
+        self.read(move |connection| Box::pin(list(connection, account, filter, page)))
+            .await
+    }
+
+    async fn totals(
+        &self,
+        account: AccountId,
+        filter: UsageFilter,
+        group: UsageGroup,
+    ) -> Result<Vec<UsageTotal>> {
+        self.flush_resolved().await?;
+        self.read(move |connection| Box::pin(totals(connection, account, filter, group)))
+            .await
+    }
+}
+
+async fn list(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    filter: UsageFilter,
+    page: UsagePage,
+) -> Result<Vec<UsageRow>> {
+    let mut query = QueryBuilder::<Db>::new("SELECT ");
+    query.push(COLUMNS);
+    push_filter(&mut query, account, filter);
+    if let Some(after) = page.after {
+        query.push(" AND id < ").push_bind(id_bytes(after.as_u128()));
+    }
+    query
+        .push(" ORDER BY id DESC LIMIT ")
+        .push_bind(i64::from(page.limit));
+    let rows: Vec<UsageColumns> = query
+        .build_query_as()
+        .fetch_all(connection)
+        .await
+        .map_err(storage_error)?;
+    rows.into_iter().map(UsageRow::try_from).collect()
+}
+
+async fn totals(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    filter: UsageFilter,
+    group: UsageGroup,
+) -> Result<Vec<UsageTotal>> {
+    let by = match group {
+        UsageGroup::All => "''",
+        UsageGroup::Day => "strftime('%Y-%m-%d', created_at / 1000000, 'unixepoch')",
+        UsageGroup::Model => "model",
+        UsageGroup::Key => "key_id",
+        UsageGroup::Endpoint => "endpoint",
+    };
+    let mut query = QueryBuilder::<Db>::new("SELECT ");
+    query.push(by).push(" AS by_group, ").push(SUMS);
+    push_filter(&mut query, account, filter);
+    query.push(" GROUP BY by_group ORDER BY by_group");
+    let rows = query.build().fetch_all(connection).await.map_err(storage_error)?;
+    rows.iter().map(|row| total(row, group)).collect()
+}
+
+/// From the table on: rows of the account that the filter lets through.
+fn push_filter(query: &mut QueryBuilder<Db>, account: AccountId, filter: UsageFilter) {
+    query
+        .push(" FROM usage_row WHERE account_id = ")
+        .push_bind(id_bytes(account.as_u128()));
+    if let Some(from) = filter.from {
+        query.push(" AND created_at >= ").push_bind(from.as_micros());
+    }
+    if let Some(to) = filter.to {
+        query.push(" AND created_at < ").push_bind(to.as_micros());
+    }
+    if let Some(model) = filter.model {
+        query.push(" AND model = ").push_bind(model);
+    }
+    if let Some(key) = filter.key {
+        query.push(" AND key_id = ").push_bind(id_bytes(key.as_u128()));
+    }
+    if let Some(endpoint) = filter.endpoint {
+        query.push(" AND endpoint = ").push_bind(endpoint);
+    }
+    if let Some(request) = filter.request {
+        query
+            .push(" AND request_id = ")
+            .push_bind(id_bytes(request.as_u128()));
+    }
+}
+
+fn total(row: &SqliteRow, group: UsageGroup) -> Result<UsageTotal> {
+    let name = match group {
+        UsageGroup::Key => {
+            let key: Option<Vec<u8>> = row.try_get("by_group").map_err(storage_error)?;
+            let key = key.as_deref().map(id_from).transpose()?;
+            key.map(|key| KeyId::from_u128(key).to_string())
+                .unwrap_or_default()
+        }
+        _ => row.try_get("by_group").map_err(storage_error)?,
+    };
+    Ok(UsageTotal {
+        group: name,
+        requests: quantity_from(row.try_get("requests").map_err(storage_error)?)?,
+        charge: Credits::from_nanos(row.try_get("charge").map_err(storage_error)?),
+        usage: QuantityColumns::from_row(row)
+            .map_err(storage_error)?
+            .try_into()?,
+    })
+}

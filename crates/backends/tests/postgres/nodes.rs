@@ -1,0 +1,181 @@
+//! Several nodes on one database, and several runtimes on one engine.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use tokio::runtime::Builder;
+use tollgate_backends::postgres;
+use tollgate_storage::conformance::Books;
+use tollgate_storage::{
+    Account, AccountState, Balance, Grant, HoldOutcome, Limits, NewHold, Settlement, Storage,
+};
+use tollgate_types::id::TransferId;
+use tollgate_types::usage::Outcome;
+use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timestamp, Usage};
+
+use crate::database::TestDatabase;
+
+pub const ACCOUNT: AccountId = AccountId::from_u128(1);
+const NOW: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
+
+/// A migrated database with one engine and one account that has this many nano-credits.
+pub async fn one_account(database: &TestDatabase, balance: i64) -> Storage {
+    let config = database.config();
+    postgres::migrate(&config.url).await.unwrap();
+    let storage = postgres::open(config).await.unwrap();
+    let account = Account {
+        id: ACCOUNT,
+        name: "tenant".to_owned(),
+        state: AccountState::Active,
+        limits: Limits::default(),
+        created_at: NOW,
+    };
+    storage.accounts.create(account).await.unwrap();
+    let grant = Grant {
+        id: TransferId::from_u128(1),
+        account: ACCOUNT,
+        amount: Credits::from_nanos(balance),
+        at: NOW,
+    };
+    storage.ledger.grant(grant).await.unwrap();
+    storage
+}
+
+pub fn hold(number: u128, amount: i64) -> NewHold {
+    NewHold {
+        id: HoldId::from_u128(number),
+        account: ACCOUNT,
+        key: None,
+        request: RequestId::from_u128(number),
+        amount: Credits::from_nanos(amount),
+        price_version: PriceVersion::from_u64(9),
+        model: Arc::from("maker/model"),
+        endpoint: "/v1/chat/completions",
+        created_at: NOW,
+        expires_at: NOW,
+    }
+}
+
+pub fn settlement(number: u128, charge: i64) -> Settlement {
+    Settlement {
+        hold: HoldId::from_u128(number),
+        account: ACCOUNT,
+        charge: Credits::from_nanos(charge),
+        overrun: Credits::ZERO,
+        usage: Usage::tokens(1, 1),
+        outcome: Outcome::Ok,
+        estimated: false,
+        provider: Arc::from("sim"),
+        first_at: None,
+        ended_at: NOW,
+    }
+}
+
+/// Two nodes share a balance for exactly 10 calls: together they hold exactly 10. What one has answered the other
+/// sees, and a hold that both settle is settled once.
+#[test]
+fn nodes_never_overspend_together() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let one = one_account(&database, 109).await;
+        let two = postgres::open(database.config()).await.unwrap();
+        let nodes = [&one, &two];
+        let holds = (0..200).map(|number| nodes[number % 2].ledger.hold(hold(number as u128, 10)));
+        let outcomes: Vec<HoldOutcome> = join_all(holds).await.into_iter().map(Result::unwrap).collect();
+        let held: Vec<u128> = (0..200)
+            .filter(|number| matches!(outcomes[*number as usize], HoldOutcome::Held { .. }))
+            .collect();
+        assert_eq!(held.len(), 10);
+        let settles = held
+            .iter()
+            .flat_map(|number| nodes.map(|node| node.ledger.settle(settlement(*number, 10))));
+        let resolutions = join_all(settles).await;
+        let first = resolutions
+            .iter()
+            .filter(|resolution| resolution.as_ref().unwrap().first);
+        assert_eq!(first.count(), 10);
+        let expected = Balance {
+            credits: Credits::from_nanos(9),
+            held: Credits::ZERO,
+        };
+        for node in nodes {
+            assert_eq!(node.ledger.balance(ACCOUNT).await.unwrap(), expected);
+        }
+        assert_eq!(Books::read(&two).await.of(ACCOUNT).usage.len(), 10);
+    });
+}
+
+/// Two nodes that sweep, settle and hold against one another do not wait for ever.
+#[test]
+fn nodes_do_not_deadlock() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let one = one_account(&database, 1_000_000).await;
+        let two = postgres::open(database.config()).await.unwrap();
+        let calls = (0..64_u128).map(|number| {
+            let (mine, other) = if number % 2 == 0 {
+                (&one, &two)
+            } else {
+                (&two, &one)
+            };
+            async move {
+                mine.ledger.hold(hold(number, 10)).await.unwrap();
+                let (swept, settled, again) = tokio::join!(
+                    other.ledger.sweep(NOW, 3),
+                    mine.ledger.settle(settlement(number, 4)),
+                    other.ledger.hold(hold(number, 10)),
+                );
+                assert!(again.is_err());
+                settled.unwrap();
+                swept.unwrap();
+            }
+        });
+        join_all(calls).await;
+        assert_eq!(Books::read(&one).await.of(ACCOUNT).usage.len(), 64);
+    });
+}
+
+/// The engine is opened on one runtime and used from three others at once, each on one thread. That the first ended,
+/// and that others end while calls run, harms no call.
+#[test]
+fn runtimes_share_one_engine() {
+    let database = TestDatabase::create();
+    let first = Builder::new_current_thread().enable_all().build().unwrap();
+    let storage = first.block_on(one_account(&database, 1_000_000));
+    drop(first);
+    std::thread::scope(|scope| {
+        let (sender, abandoned) = mpsc::channel();
+        for worker in 0..3_u128 {
+            let (storage, sender) = (storage.clone(), sender.clone());
+            scope.spawn(move || {
+                let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(async {
+                    for round in 0..20 {
+                        let number = worker * 1000 + round;
+                        let holds = (0..4).map(|part| storage.ledger.hold(hold(number * 10 + part, 10)));
+                        assert!(join_all(holds).await.iter().all(Result::is_ok));
+                        let settles =
+                            (0..4).map(|part| storage.ledger.settle(settlement(number * 10 + part, 3)));
+                        assert!(join_all(settles).await.iter().all(Result::is_ok));
+                    }
+                    // Begun on this runtime, which ends before the answer comes.
+                    let last = hold(900_000 + worker, 10);
+                    let begun = storage.ledger.hold(last).now_or_never();
+                    sender.send(begun.is_none()).unwrap();
+                });
+            });
+        }
+        drop(sender);
+        assert_eq!(abandoned.iter().filter(|begun| *begun).count(), 3);
+    });
+    database.block_on(async {
+        // A call that was begun is carried to its end.
+        while storage.ledger.balance(ACCOUNT).await.unwrap().held != Credits::from_nanos(30) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(Books::read(&storage).await.of(ACCOUNT).usage.len(), 3 * 20 * 4);
+        storage.engine.close().await.unwrap();
+    });
+}

@@ -1,0 +1,169 @@
+//! The schema: its version, its likeness to the other engine's, and what it refuses by itself.
+
+use std::collections::BTreeSet;
+
+use sqlx::{Connection, PgConnection, Row, SqliteConnection};
+use tollgate_backends::postgres;
+use tollgate_storage::{StorageErrorKind, audit::AuditVisitor};
+use tollgate_types::{AccountId, PriceVersion, Prices};
+
+use crate::database::TestDatabase;
+use crate::nodes::{ACCOUNT, hold, one_account, settlement};
+
+async fn refusal(database: &TestDatabase) -> String {
+    let error = postgres::open(database.config())
+        .await
+        .err()
+        .expect("it must be refused");
+    assert_eq!(error.kind, StorageErrorKind::Unavailable);
+    assert!(error.to_string().contains("tollgate migrate"), "{error}");
+    error.to_string()
+}
+
+/// A database without schema is refused until it is migrated; migrating again, or at once, changes nothing.
+#[test]
+fn schema_behind_is_refused() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        assert!(refusal(&database).await.contains("schema 0"));
+        let url = database.url();
+        let (one, two) = tokio::join!(postgres::migrate(&url), postgres::migrate(&url));
+        one.and(two).unwrap();
+        postgres::migrate(&url).await.unwrap();
+        let storage = postgres::open(database.config()).await.unwrap();
+        storage.engine.close().await.unwrap();
+    });
+}
+
+/// A schema that a newer program made is refused, by `open` and by `migrate`.
+#[test]
+fn schema_ahead_is_refused() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let url = database.url();
+        postgres::migrate(&url).await.unwrap();
+        let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+            VALUES (9999, 'later', true, 'x', 0)";
+        database.execute(newer).await;
+        assert!(refusal(&database).await.contains("schema 9999"));
+        let migrated = postgres::migrate(&url).await.unwrap_err();
+        assert_eq!(migrated.kind, StorageErrorKind::Conflict);
+    });
+}
+
+/// A schema of the same version that another program made is refused.
+#[test]
+fn another_schema_is_refused() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        postgres::migrate(&database.url()).await.unwrap();
+        database
+            .execute("UPDATE _sqlx_migrations SET checksum = 'x'")
+            .await;
+        refusal(&database).await;
+    });
+}
+
+/// Rows that are the record are never changed and never deleted, not even by hand.
+#[test]
+fn the_record_is_append_only() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let storage = one_account(&database, 100).await;
+        storage.ledger.hold(hold(1, 10)).await.unwrap();
+        storage.ledger.settle(settlement(1, 10)).await.unwrap();
+        let mut connection = PgConnection::connect(&database.url()).await.unwrap();
+        for statement in [
+            "UPDATE transfer SET amount = amount + 1",
+            "DELETE FROM transfer",
+            "TRUNCATE transfer",
+            "UPDATE usage_row SET charge = 0",
+            "DELETE FROM usage_row",
+            "TRUNCATE usage_row",
+            "UPDATE price_version SET prices = '{}'",
+            "DELETE FROM price_version",
+            "TRUNCATE price_version",
+        ] {
+            let error = sqlx::raw_sql(statement)
+                .execute(&mut connection)
+                .await
+                .unwrap_err();
+            assert!(error.to_string().contains("append-only"), "{statement}: {error}");
+        }
+        let overdrawn = "UPDATE ledger_account SET balance = -1 WHERE kind IN ('credits', 'hold')";
+        assert!(sqlx::raw_sql(overdrawn).execute(&mut connection).await.is_err());
+    });
+}
+
+/// Both engines have the same tables with the same columns, journal_mark of SQLite apart.
+#[test]
+fn both_engines_have_the_same_columns() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        postgres::migrate(&database.url()).await.unwrap();
+        let mut connection = PgConnection::connect(&database.url()).await.unwrap();
+        let theirs = "SELECT table_name || '.' || column_name FROM information_schema.columns
+            WHERE table_schema = 'public' AND table_name <> '_sqlx_migrations'";
+        let rows = sqlx::query(theirs).fetch_all(&mut connection).await.unwrap();
+        let postgres: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
+
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        sqlx::migrate!("./migrations/sqlite")
+            .run(&mut connection)
+            .await
+            .unwrap();
+        let theirs = "SELECT tables.name || '.' || columns.name
+            FROM sqlite_schema AS tables, pragma_table_info(tables.name) AS columns
+            WHERE tables.type = 'table' AND tables.name NOT IN ('_sqlx_migrations', 'journal_mark')";
+        let rows = sqlx::query(theirs).fetch_all(&mut connection).await.unwrap();
+        let sqlite: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
+        assert!(postgres.contains("usage_row.charge"));
+        assert_eq!(postgres, sqlite);
+    });
+}
+
+#[derive(Default)]
+struct Faults(Vec<String>);
+
+impl AuditVisitor for Faults {
+    fn price(&mut self, _: PriceVersion, _: &str, _: &Prices) {}
+    fn account(&mut self, _: AccountId) {}
+    fn balance(&mut self, _: tollgate_storage::LedgerBalance) {}
+    fn hold(&mut self, _: tollgate_storage::audit::OpenHold) {}
+    fn transfer(&mut self, _: tollgate_storage::audit::TransferRow) {}
+    fn usage(&mut self, _: &tollgate_storage::UsageRow) {}
+    fn account_end(&mut self) {}
+    fn unreadable(&mut self, what: String) {
+        self.0.push(what);
+    }
+}
+
+/// An audit names what it cannot read, and what belongs to nobody, and goes on.
+#[test]
+fn an_audit_names_what_it_cannot_read() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let storage = one_account(&database, 100).await;
+        let mut faults = Faults::default();
+        storage.ledger.audit(&mut faults).await.unwrap();
+        assert_eq!(faults.0, Vec::<String>::new());
+        database
+            .execute(
+                "INSERT INTO transfer SELECT account_id, entry_id, 77, 'hold', 'credits', 'hold', 1, 0
+                    FROM transfer WHERE leg = 0;
+                INSERT INTO transfer SELECT account_id, entry_id, 1, 'hold', 'pocket', 'hold', 1, 0
+                    FROM transfer WHERE leg = 0;
+                INSERT INTO transfer VALUES ('\\x00000000000000000000000000000000', '\\x03', 1, 'hold', 'a', 'b', 1, 0);
+                INSERT INTO hold VALUES ('\\xff000000000000000000000000000000', '\\x03', NULL, '\\x04', 0, 0, '', '',
+                    0, 0);
+                INSERT INTO price_version VALUES (1, 'm', 'free', 0);
+                INSERT INTO ledger_account SELECT id, 'pocket', 0 FROM account",
+            )
+            .await;
+        let mut faults = Faults::default();
+        storage.ledger.audit(&mut faults).await.unwrap();
+        assert_eq!(faults.0.len(), 6, "{:#?}", faults.0);
+        assert!(faults.0.iter().any(|fault| fault.contains("acct_ff000000")), "{:#?}", faults.0);
+        assert_eq!(storage.ledger.balance(ACCOUNT).await.unwrap_err().kind, StorageErrorKind::Corrupt);
+    });
+}

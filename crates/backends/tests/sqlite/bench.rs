@@ -1,0 +1,109 @@
+//! What one call costs. Run it by hand:
+//! `cargo test --release -p tollgate-backends --test sqlite -- --ignored --nocapture bench`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tollgate_backends::sqlite::{SqliteConfig, open};
+use tollgate_storage::{Settlement, Storage};
+use tollgate_types::clock::SystemClock;
+use tollgate_types::id::IdSource;
+use tollgate_types::{AccountId, Clock, HoldId, RequestId};
+
+use crate::samples::{Directory, account, funded, hold, settlement};
+
+const ROUNDS: u64 = 10;
+const PAIRS_PER_ROUND: u64 = 40_000;
+
+#[test]
+#[ignore = "it measures"]
+fn bench_hold_settle() {
+    measure(1, 1);
+}
+
+#[test]
+#[ignore = "it measures"]
+fn bench_256_open_calls() {
+    measure(1, 256);
+}
+
+#[test]
+#[ignore = "it measures"]
+fn bench_200_accounts() {
+    measure(200, 256);
+}
+
+#[test]
+#[ignore = "it measures"]
+fn bench_5000_accounts() {
+    measure(5000, 256);
+}
+
+/// Holds and settles on one thread, each call open while others come and go. Prints the time until calls are answered
+/// and until they are in the database, and processor time of all threads, each for one call.
+fn measure(accounts: u64, open_calls: usize) {
+    let directory = Directory::new();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let storage = open(SqliteConfig::new(&directory.path().0, clock.clone()))
+            .await
+            .unwrap();
+        for number in 0..accounts {
+            funded(&storage, number.into(), 1_000_000_000_000).await;
+        }
+        let (ids, plain) = (IdSource::new(7), hold(0, account(0), 1000));
+        let end = settlement(&plain, 400);
+        let mut running = VecDeque::new();
+        let (mut answered, started, cpu) = (0, clock.monotonic_micros(), cpu_micros());
+        for round in 0..ROUNDS {
+            let begun = clock.monotonic_micros();
+            for pair in round * PAIRS_PER_ROUND..(round + 1) * PAIRS_PER_ROUND {
+                let mut new = plain.clone();
+                new.account = account(u128::from(pair * 7919 % accounts));
+                new.id = HoldId::from_u128(ids.next(clock.now()));
+                new.request = RequestId::from_u128(new.id.as_u128());
+                running.push_back((new.account, new.id));
+                storage.ledger.hold(new).await.unwrap();
+                if running.len() >= open_calls {
+                    settle_oldest(&storage, &mut running, &end).await;
+                }
+            }
+            answered += clock.monotonic_micros() - begun;
+            // Beyond what the database keeps up with, calls are refused.
+            storage.engine.flush().await.unwrap();
+        }
+        while !running.is_empty() {
+            settle_oldest(&storage, &mut running, &end).await;
+        }
+        storage.engine.flush().await.unwrap();
+        let (stored, cpu) = (clock.monotonic_micros() - started, cpu_micros() - cpu);
+        let pairs = ROUNDS * PAIRS_PER_ROUND;
+        println!(
+            "{accounts} accounts, {open_calls} open: {} ns answered, {} ns stored, {} ns CPU, {} calls/s",
+            answered * 1000 / pairs,
+            stored * 1000 / pairs,
+            cpu * 1000 / pairs,
+            pairs * 1_000_000 / stored,
+        );
+        storage.engine.close().await.unwrap();
+    });
+}
+
+async fn settle_oldest(storage: &Storage, running: &mut VecDeque<(AccountId, HoldId)>, end: &Settlement) {
+    let (account, hold) = running.pop_front().unwrap();
+    let settlement = Settlement {
+        account,
+        hold,
+        ..end.clone()
+    };
+    assert!(storage.ledger.settle(settlement).await.unwrap().first);
+}
+
+/// Processor time of this process so far, of all its threads.
+fn cpu_micros() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = text.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    ticks * 10_000
+}

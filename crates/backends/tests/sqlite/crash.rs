@@ -1,0 +1,274 @@
+//! What is found after the process died.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_backends::sqlite::open;
+use tollgate_storage::conformance::Books;
+use tollgate_storage::{LedgerAccount, Storage};
+use tollgate_types::clock::ManualClock;
+use tollgate_types::usage::Outcome;
+use tollgate_types::{AccountId, Credits};
+
+use crate::samples::{
+    DataDir, Directory, START, block_on, call, funded, grant, hold, nanos, settlement, take,
+};
+
+/// Two calls that ended and two that are open. Two of them are in the database, the others in the journal alone.
+async fn four_calls(storage: &Storage) -> AccountId {
+    let id = funded(storage, 1, 1000).await;
+    call(storage, hold(1, id, 100), 30).await;
+    take(storage, hold(2, id, 200)).await;
+    storage.engine.flush().await.unwrap();
+    call(storage, hold(3, id, 100), 50).await;
+    take(storage, hold(4, id, 300)).await;
+    id
+}
+
+async fn check_four_calls(directory: &DataDir, id: AccountId) {
+    let storage = directory.open().await.unwrap();
+    let balance = storage.ledger.balance(id).await.unwrap();
+    assert_eq!((balance.credits, balance.held), (nanos(920), Credits::ZERO));
+    let expected = [
+        (1, 30, Outcome::Ok),
+        (2, 0, Outcome::Crashed),
+        (3, 50, Outcome::Ok),
+        (4, 0, Outcome::Crashed),
+    ];
+    let books = Books::read(&storage).await;
+    let book = books.of(id);
+    let rows = book
+        .usage
+        .iter()
+        .map(|row| (row.id.as_u128(), row.charge.nanos(), row.outcome));
+    assert_eq!(rows.collect::<Vec<_>>(), expected);
+    assert_eq!(book.usage[3].ended_at, START);
+    assert_eq!(
+        (book.usage[3].held, &*book.usage[3].endpoint),
+        (nanos(300), "/v1/chat/completions")
+    );
+    assert!(book.holds.is_empty());
+    assert_eq!(book.balance(LedgerAccount::RevenueUsage), 80);
+    // A call that comes home late learns that it was voided.
+    let late = storage
+        .ledger
+        .settle(settlement(&hold(4, id, 300), 200))
+        .await
+        .unwrap();
+    assert_eq!((late.charge, late.first), (Credits::ZERO, false));
+    storage.engine.close().await.unwrap();
+}
+
+fn contents(directory: &DataDir) -> Vec<(PathBuf, Vec<u8>)> {
+    let paths = directory.segments().into_iter();
+    paths
+        .map(|path| (path.clone(), fs::read(path).unwrap()))
+        .collect()
+}
+
+#[test]
+fn what_was_answered_is_there_and_open_calls_are_void() {
+    let directory = Directory::new();
+    block_on(async {
+        let storage = directory.path().open().await.unwrap();
+        let id = four_calls(&storage).await;
+        let crashed = directory.crash("crashed");
+        check_four_calls(&crashed, id).await;
+        // Opening once more finds the same.
+        check_four_calls(&crashed, id).await;
+        storage.engine.close().await.unwrap();
+    });
+}
+
+#[test]
+fn handles_that_are_dropped_are_like_a_crash() {
+    let directory = Directory::new();
+    block_on(async {
+        let storage = directory.path().open().await.unwrap();
+        let id = four_calls(&storage).await;
+        drop(storage);
+        // The engine's tasks end behind the last handle.
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+        let storage = loop {
+            match directory.path().open().await {
+                Ok(storage) => break storage,
+                Err(refused) => assert!(
+                    refused.to_string().contains("another tollgate process"),
+                    "{refused}"
+                ),
+            }
+            assert!(
+                tokio::time::Instant::now() < deadline,
+                "the directory is never given back"
+            );
+            tokio::task::yield_now().await;
+        };
+        storage.engine.close().await.unwrap();
+        drop(storage);
+        check_four_calls(&directory.path(), id).await;
+    });
+}
+
+#[test]
+fn same_journal_again_is_taken_over_once() {
+    let directory = Directory::new();
+    block_on(async {
+        let storage = directory.path().open().await.unwrap();
+        let id = four_calls(&storage).await;
+        let crashed = directory.crash("crashed");
+        let journal = contents(&crashed);
+        check_four_calls(&crashed, id).await;
+        // As if the process had died within the recovery: before it removed the journal, and before it moved the mark.
+        for mark in [
+            "UPDATE journal_mark SET clean = 0",
+            "UPDATE journal_mark SET clean = 0, committed = 0",
+        ] {
+            crashed.change(mark).await;
+            journal
+                .iter()
+                .for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+            check_four_calls(&crashed, id).await;
+        }
+        storage.engine.close().await.unwrap();
+    });
+}
+
+#[test]
+fn database_may_know_more_than_the_journal() {
+    let directory = Directory::new();
+    block_on(async {
+        let storage = directory.path().open().await.unwrap();
+        let id = four_calls(&storage).await;
+        let journal = contents(&directory.path());
+        for (number, amount) in [(2, 200), (4, 300)] {
+            let resolution = storage
+                .ledger
+                .settle(settlement(&hold(number, id, amount), 20))
+                .await
+                .unwrap();
+            assert!(resolution.first);
+        }
+        call(&storage, hold(5, id, 10), 1).await;
+        storage.engine.flush().await.unwrap();
+        let crashed = directory.crash("crashed");
+        journal.iter().for_each(|(path, bytes)| {
+            let path = crashed.0.join("journal").join(path.file_name().unwrap());
+            fs::write(path, bytes).unwrap();
+        });
+        let opened = crashed.open().await.unwrap();
+        let books = Books::read(&opened).await;
+        let charges = books.of(id).usage.iter().map(|row| row.charge.nanos());
+        assert_eq!(charges.collect::<Vec<_>>(), [30, 20, 50, 20, 1]);
+        assert_eq!(
+            opened.ledger.balance(id).await.unwrap().credits,
+            nanos(1000 - 121)
+        );
+        // New records come behind what the database has seen, or they would not be taken over after the next crash.
+        call(&opened, hold(6, id, 10), 2).await;
+        let again = crashed.crash("again");
+        opened.engine.close().await.unwrap();
+        let opened = again.open().await.unwrap();
+        assert_eq!(
+            opened.ledger.balance(id).await.unwrap().credits,
+            nanos(1000 - 123)
+        );
+        opened.engine.close().await.unwrap();
+        storage.engine.close().await.unwrap();
+    });
+}
+
+#[test]
+fn torn_tail_is_cut() {
+    let directory = Directory::new();
+    block_on(async {
+        let storage = directory.path().open().await.unwrap();
+        let id = funded(&storage, 1, 1000).await;
+        call(&storage, hold(1, id, 100), 30).await;
+        let first_call = contents(&directory.path())[0].1.len();
+        call(&storage, hold(2, id, 100), 50).await;
+        let whole = contents(&directory.path())[0].1.clone();
+        let length = u32::from_le_bytes(whole[first_call..first_call + 4].try_into().unwrap());
+        let second_hold = first_call + 8 + usize::try_from(length).unwrap();
+        let cuts = (first_call..whole.len())
+            .step_by(29)
+            .chain([second_hold, whole.len() - 1]);
+        let cut = |length: usize| whole[..length].to_vec();
+        let with_garbage = [whole.clone(), vec![0; 100]].concat();
+        for bytes in cuts.map(cut).chain([whole.clone(), with_garbage]) {
+            let crashed = directory.crash(&format!("cut-{}", bytes.len()));
+            fs::write(&crashed.segments()[0], &bytes).unwrap();
+            let opened = crashed.open().await.unwrap();
+            let rows = Books::read(&opened).await.of(id).usage.clone();
+            opened.engine.close().await.unwrap();
+            let charges: Vec<i64> = rows.iter().map(|row| row.charge.nanos()).collect();
+            let expected: &[i64] = match bytes.len() {
+                length if length < second_hold => &[30],
+                length if length < whole.len() => &[30, 0],
+                _ => &[30, 50],
+            };
+            assert_eq!(charges, expected, "{}", bytes.len());
+            let ends_within = ![first_call, second_hold, whole.len()].contains(&bytes.len());
+            assert_eq!(
+                crashed.segments().len(),
+                usize::from(ends_within),
+                "damaged files are set aside"
+            );
+        }
+        storage.engine.close().await.unwrap();
+    });
+}
+
+#[test]
+fn grants_are_durable_when_answered() {
+    let directory = Directory::new();
+    block_on(async {
+        let storage = directory.path().open().await.unwrap();
+        let id = funded(&storage, 1, 10).await;
+        take(&storage, hold(1, id, 10)).await;
+        assert_eq!(
+            storage.ledger.grant(grant(7, id, 5)).await.unwrap().credits,
+            nanos(5)
+        );
+        take(&storage, hold(2, id, 5)).await;
+        let opened = directory.crash("crashed").open().await.unwrap();
+        assert_eq!(opened.ledger.balance(id).await.unwrap().credits, nanos(15));
+        assert_eq!(
+            opened.ledger.grant(grant(7, id, 5)).await.unwrap().credits,
+            nanos(15)
+        );
+        Books::read(&opened).await;
+        opened.engine.close().await.unwrap();
+        storage.engine.close().await.unwrap();
+    });
+}
+
+#[test]
+fn crash_within_a_crash_recovers() {
+    let directory = Directory::new();
+    block_on(async {
+        let mut current = directory.path();
+        let mut storage = current.open().await.unwrap();
+        let id = funded(&storage, 1, 1_000_000).await;
+        for round in 0..8 {
+            for number in 0..10 {
+                let number = round * 10 + number;
+                call(&storage, hold(number, id, 10), 1).await;
+            }
+            if round % 3 == 0 {
+                storage.engine.flush().await.unwrap();
+            }
+            let next = current.crash(&format!("crash-{round}"));
+            storage.engine.close().await.unwrap();
+            current = next;
+            let mut config = current.config(Arc::new(ManualClock::at(START)));
+            config.segment_bytes = 2048;
+            storage = open(config).await.unwrap();
+        }
+        let books = Books::read(&storage).await;
+        assert_eq!(books.of(id).usage.len(), 80);
+        assert_eq!(books.of(id).balance(LedgerAccount::RevenueUsage), 80);
+        storage.engine.close().await.unwrap();
+    });
+}

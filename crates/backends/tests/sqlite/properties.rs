@@ -1,0 +1,192 @@
+//! Random histories with crashes, beside an oracle that shares no code with the engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate_backends::sqlite::open;
+use tollgate_storage::conformance::Books;
+use tollgate_storage::{HoldOutcome, LedgerAccount, Storage, StorageError, StorageErrorKind};
+use tollgate_types::clock::ManualClock;
+use tollgate_types::usage::Outcome;
+
+use crate::oracle::{Answer, Oracle, Step};
+use crate::samples::{
+    DataDir, Directory, START, account, at, block_on, create, grant, hold, nanos, settlement,
+};
+
+const ACCOUNTS: u8 = 2;
+
+fn step() -> impl Strategy<Value = Step> {
+    let who = || 0..ACCOUNTS;
+    let id = || 0..24_u8;
+    prop_oneof![
+        8 => (who(), id(), -1..60_i64).prop_map(|(account, id, amount)| Step::Hold { account, id, amount }),
+        8 => (who(), id(), -1..60_i64, prop_oneof![9 => Just(0), 1 => -1..40_i64])
+            .prop_map(|(account, id, charge, overrun)| Step::Settle { account, id, charge, overrun }),
+        2 => (who(), 0..6_u8, -1..200_i64).prop_map(|(account, id, amount)| Step::Grant { account, id, amount }),
+        1 => id().prop_map(|before| Step::Sweep { before }),
+        1 => Just(Step::Flush),
+        1 => Just(Step::Forget),
+        1 => Just(Step::Reopen),
+        1 => Just(Step::Crash),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 48,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn engine_does_what_the_oracle_says(steps in prop::collection::vec(step(), 1..80)) {
+        block_on(run(&steps));
+    }
+}
+
+/// The engine and where it lives at the moment.
+struct Engine {
+    directory: DataDir,
+    clock: Arc<ManualClock>,
+    storage: Storage,
+}
+
+async fn run(steps: &[Step]) {
+    let home = Directory::new();
+    let mut engine = Engine::open(home.path()).await;
+    let mut oracle = Oracle::new(usize::from(ACCOUNTS));
+    for number in 0..ACCOUNTS {
+        create(&engine.storage, u128::from(number)).await;
+    }
+    for (place, step) in steps.iter().enumerate() {
+        let answer = engine.step(step, place).await;
+        assert_eq!(answer, oracle.step(step), "step {place}: {step:?}");
+        if matches!(step, Step::Flush | Step::Reopen | Step::Crash) {
+            check(&engine.storage, &oracle).await;
+        }
+    }
+    check(&engine.storage, &oracle).await;
+    engine.storage.engine.close().await.unwrap();
+}
+
+impl Engine {
+    async fn open(directory: DataDir) -> Engine {
+        let clock = Arc::new(ManualClock::at(START));
+        let mut config = directory.config(clock.clone());
+        config.segment_bytes = 1500;
+        let storage = open(config).await.unwrap();
+        Engine {
+            directory,
+            clock,
+            storage,
+        }
+    }
+
+    async fn step(&mut self, step: &Step, place: usize) -> Answer {
+        let ledger = self.storage.ledger.clone();
+        match *step {
+            Step::Hold { account, id, amount } => {
+                let mut new = hold(id.into(), self::account(account.into()), amount);
+                new.expires_at = at(id.into());
+                match ledger.hold(new).await {
+                    Ok(HoldOutcome::Held { available }) => Answer::Held(available.nanos()),
+                    Ok(HoldOutcome::Denied { available }) => Answer::Denied(available.nanos()),
+                    Err(error) => refusal(error),
+                }
+            }
+            Step::Settle {
+                account,
+                id,
+                charge,
+                overrun,
+            } => {
+                let mut settlement = settlement(&hold(id.into(), self::account(account.into()), 0), charge);
+                settlement.overrun = nanos(overrun);
+                ledger
+                    .settle(settlement)
+                    .await
+                    .map_or_else(refusal, |resolution| Answer::Resolved {
+                        charge: resolution.charge.nanos(),
+                        first: resolution.first,
+                        available: resolution.available.nanos(),
+                    })
+            }
+            Step::Grant { account, id, amount } => {
+                let grant = grant(id.into(), self::account(account.into()), amount);
+                ledger
+                    .grant(grant)
+                    .await
+                    .map_or_else(refusal, |balance| Answer::Granted {
+                        credits: balance.credits.nanos(),
+                        held: balance.held.nanos(),
+                    })
+            }
+            Step::Sweep { before: 0 } => Answer::Swept(0),
+            Step::Sweep { before } => {
+                Answer::Swept(ledger.sweep(at(u64::from(before) - 1), 100).await.unwrap())
+            }
+            Step::Flush => {
+                self.storage.engine.flush().await.unwrap();
+                Answer::Nothing
+            }
+            // What is in the database leaves memory.
+            Step::Forget => {
+                self.clock.advance(Duration::from_secs(3600));
+                ledger.sweep(START.plus(Duration::ZERO), 0).await.unwrap();
+                Answer::Nothing
+            }
+            Step::Reopen => {
+                self.storage.engine.close().await.unwrap();
+                *self = Engine::open(self.directory.clone()).await;
+                Answer::Nothing
+            }
+            Step::Crash => {
+                let crashed = self.directory.crash(&format!("crash-{place}"));
+                self.storage.engine.close().await.unwrap();
+                *self = Engine::open(crashed).await;
+                Answer::Nothing
+            }
+        }
+    }
+}
+
+fn refusal(error: StorageError) -> Answer {
+    match error.kind {
+        StorageErrorKind::Conflict => Answer::Conflict,
+        StorageErrorKind::NotFound => Answer::NotFound,
+        _ => panic!("{error}"),
+    }
+}
+
+async fn check(storage: &Storage, oracle: &Oracle) {
+    let books = Books::read(storage).await;
+    for (number, tenant) in oracle.tenants.iter().enumerate() {
+        let book = books.of(account(number as u128));
+        assert_eq!(book.balance(LedgerAccount::Credits), tenant.credits);
+        assert_eq!(book.balance(LedgerAccount::Hold), tenant.held());
+        assert_eq!(book.balance(LedgerAccount::Cash), -tenant.granted);
+        assert_eq!(
+            book.balance(LedgerAccount::RevenueUsage),
+            tenant.charged() + tenant.overrun
+        );
+        assert_eq!(book.balance(LedgerAccount::ExpenseOverrun), -tenant.overrun);
+        let open = book
+            .holds
+            .iter()
+            .map(|hold| (hold.id.as_u128(), hold.amount.nanos()));
+        let expected = tenant.open.iter().map(|(id, amount)| (u128::from(*id), *amount));
+        assert!(open.eq(expected), "{book:?}");
+        let rows = book.usage.iter().map(|row| {
+            (
+                row.id.as_u128(),
+                (row.charge.nanos(), row.outcome == Outcome::Crashed),
+            )
+        });
+        let expected = tenant
+            .resolved
+            .iter()
+            .map(|(id, resolved)| (u128::from(*id), *resolved));
+        assert!(rows.eq(expected), "{book:?}");
+    }
+}

@@ -1,0 +1,396 @@
+//! `ledger check`: reads the books and says whether they keep their promises. It shares no code with what wrote them.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
+use tollgate_storage::{AuditVisitor, LedgerAccount, LedgerBalance, LedgerStore, StorageError, UsageRow};
+use tollgate_types::money::Discount;
+use tollgate_types::usage::Outcome;
+use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices};
+
+/// Most faults that are listed; all are counted.
+const LISTED: usize = 100;
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Which invariant of docs/money.md, such as `I1`.
+    pub invariant: &'static str,
+    /// Where and how.
+    pub detail: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.detail)
+    }
+}
+
+/// What the check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Books read.
+    pub accounts: u64,
+    /// Transfers read.
+    pub transfers: u64,
+    /// Usage rows read.
+    pub usage_rows: u64,
+    /// Holds that are not resolved.
+    pub open_holds: u64,
+    /// Σ of what callers paid.
+    pub revenue: i128,
+    /// Σ of what the operator bore, in nano-credits.
+    pub overrun: i128,
+    /// Usage rows that a crash left without a charge.
+    pub crashed: u64,
+    /// How many faults there are.
+    pub fault_count: u64,
+    /// The first of them.
+    pub faults: Vec<Fault>,
+}
+
+impl CheckReport {
+    /// Whether every promise is kept.
+    pub fn is_clean(&self) -> bool {
+        self.fault_count == 0
+    }
+}
+
+/// Checks invariants I1–I4, I7–I9 and I11; with `reprice` also I13, which prices every row again. (That a refusal writes
+/// nothing, I5, cannot be seen in the books; tests show it.)
+pub async fn check_ledger(ledger: &dyn LedgerStore, reprice: bool) -> Result<CheckReport, StorageError> {
+    let mut auditor = Auditor {
+        reprice,
+        ..Auditor::default()
+    };
+    ledger.audit(&mut auditor).await?;
+    Ok(auditor.report)
+}
+
+#[derive(Default)]
+struct Auditor {
+    reprice: bool,
+    report: CheckReport,
+    prices: HashMap<PriceVersion, (String, Prices)>,
+    book: Book,
+}
+
+/// One tenant's book while it is read.
+#[derive(Default)]
+struct Book {
+    account: Option<AccountId>,
+    stored: HashMap<LedgerAccount, i128>,
+    computed: HashMap<LedgerAccount, i128>,
+    open: HashMap<HoldId, i128>,
+    holds: HashMap<HoldId, HoldLegs>,
+    rows: HashMap<HoldId, RowSums>,
+    revenue_of_rows: i128,
+}
+
+#[derive(Default)]
+struct HoldLegs {
+    held: Option<i128>,
+    settled: Option<i128>,
+    released: Option<i128>,
+    overrun: Option<i128>,
+}
+
+struct RowSums {
+    held: i128,
+    charge: i128,
+    overrun: i128,
+}
+
+impl Auditor {
+    fn fault(&mut self, invariant: &'static str, detail: impl fmt::Display) {
+        self.report.fault_count += 1;
+        if self.report.faults.len() < LISTED {
+            let place = self.book.account.map(|id| format!("{id}: ")).unwrap_or_default();
+            self.report.faults.push(Fault {
+                invariant,
+                detail: format!("{place}{detail}"),
+            });
+        }
+    }
+
+    fn check_balances(&mut self) {
+        let sum: i128 = self.book.stored.values().sum();
+        if sum != 0 {
+            self.fault(
+                "I1",
+                format!("the balances of the book sum to {sum} nano-credits, not to zero"),
+            );
+        }
+        for account in LedgerAccount::ALL {
+            let stored = self.book.stored.get(&account).copied().unwrap_or(0);
+            let computed = self.book.computed.get(&account).copied().unwrap_or(0);
+            if stored != computed {
+                let name = account.as_str();
+                self.fault(
+                    "I1",
+                    format!("{name} stands at {stored} nano-credits; its transfers make {computed}"),
+                );
+            }
+            if account.is_constrained() && stored < 0 {
+                self.fault(
+                    "I2",
+                    format!("{} is below zero: {stored} nano-credits", account.as_str()),
+                );
+            }
+        }
+        let held = self.book.stored.get(&LedgerAccount::Hold).copied().unwrap_or(0);
+        let open: i128 = self.book.open.values().sum();
+        if held != open {
+            self.fault(
+                "I4",
+                format!("{held} nano-credits are held, the open holds make {open}"),
+            );
+        }
+    }
+
+    fn check_holds(&mut self) {
+        let holds = std::mem::take(&mut self.book.holds);
+        for (id, legs) in &holds {
+            self.check_hold(*id, legs);
+        }
+        let rows = std::mem::take(&mut self.book.rows);
+        for (id, row) in &rows {
+            if row.overrun != 0 && !holds.contains_key(id) {
+                self.fault(
+                    "I9",
+                    format!("usage row {id} says {} of overrun, the ledger none", row.overrun),
+                );
+            }
+            if row.held != 0 && !holds.contains_key(id) {
+                self.fault(
+                    "I7",
+                    format!("usage row {id} has no hold: it was served without permission to spend"),
+                );
+            }
+        }
+        let mut resolved_without_row = 0_u64;
+        for (id, legs) in &holds {
+            let resolved = legs.settled.is_some() || legs.released.is_some();
+            match rows.get(id) {
+                None if resolved => resolved_without_row += 1,
+                Some(row) => self.check_row(*id, legs, row),
+                None => {}
+            }
+        }
+        if resolved_without_row > 0 {
+            self.fault(
+                "I11",
+                format!("{resolved_without_row} resolved holds have no usage row"),
+            );
+        }
+        for id in std::mem::take(&mut self.book.open).keys() {
+            if rows.contains_key(id) {
+                self.fault("I3", format!("hold {id} is open and has a usage row"));
+            }
+        }
+    }
+
+    fn check_hold(&mut self, id: HoldId, legs: &HoldLegs) {
+        let Some(held) = legs.held else {
+            return self.fault("I3", format!("hold {id} was resolved but never taken"));
+        };
+        let (settled, released) = (legs.settled.unwrap_or(0), legs.released.unwrap_or(0));
+        let resolved = legs.settled.is_some() || legs.released.is_some();
+        let open = self.book.open.get(&id).copied();
+        match open {
+            Some(_) if resolved => self.fault("I3", format!("hold {id} is resolved and still open")),
+            Some(amount) if amount != held => {
+                self.fault(
+                    "I4",
+                    format!("hold {id} stands at {amount}, {held} were moved into it"),
+                );
+            }
+            None if !resolved => self.fault("I3", format!("hold {id} is neither open nor resolved")),
+            None if settled + released != held => {
+                self.fault(
+                    "I4",
+                    format!("hold {id}: {settled} settled and {released} released do not make {held}"),
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn check_row(&mut self, id: HoldId, legs: &HoldLegs, row: &RowSums) {
+        let settled = legs.settled.unwrap_or(0);
+        if settled != row.charge || row.held != legs.held.unwrap_or(0) {
+            let detail = format!(
+                "usage row {id} says {} of {} held, the ledger says {settled}",
+                row.charge, row.held
+            );
+            self.fault("I11", detail);
+        }
+        if legs.overrun.unwrap_or(0) != row.overrun {
+            self.fault(
+                "I9",
+                format!(
+                    "usage row {id} says {} of overrun, the ledger another sum",
+                    row.overrun
+                ),
+            );
+        }
+    }
+
+    fn check_revenue(&mut self) {
+        let legs = self
+            .book
+            .computed
+            .get(&LedgerAccount::RevenueUsage)
+            .copied()
+            .unwrap_or(0);
+        let loss = -self
+            .book
+            .computed
+            .get(&LedgerAccount::ExpenseOverrun)
+            .copied()
+            .unwrap_or(0);
+        let rows = self.book.revenue_of_rows;
+        if legs != rows + loss {
+            self.fault(
+                "I8",
+                format!("revenue is {legs} nano-credits; usage rows make {rows} and losses {loss}"),
+            );
+        }
+    }
+
+    fn reprice(&mut self, row: &UsageRow) {
+        let Some((model, prices)) = self.prices.get(&row.price_version) else {
+            return self.fault(
+                "I13",
+                format!(
+                    "usage row {} names {}, which is not recorded",
+                    row.id, row.price_version
+                ),
+            );
+        };
+        let cost = prices.cost(&row.usage, Discount::NONE);
+        let paid = row.charge.checked_add(row.overrun);
+        if paid != Some(cost) {
+            let detail = format!(
+                "usage row {} ({model}): {} paid, {cost} by its prices",
+                row.id, row.charge
+            );
+            self.fault("I13", detail);
+        }
+    }
+}
+
+fn nanos(credits: Credits) -> i128 {
+    i128::from(credits.nanos())
+}
+
+impl AuditVisitor for Auditor {
+    fn price(&mut self, version: PriceVersion, model: &str, prices: &Prices) {
+        self.prices.insert(version, (model.to_owned(), *prices));
+    }
+
+    fn account(&mut self, account: AccountId) {
+        self.report.accounts += 1;
+        self.book = Book {
+            account: Some(account),
+            ..Book::default()
+        };
+    }
+
+    fn balance(&mut self, balance: LedgerBalance) {
+        self.book.stored.insert(balance.account, nanos(balance.balance));
+    }
+
+    fn hold(&mut self, hold: OpenHold) {
+        self.report.open_holds += 1;
+        // A hold of zero moves nothing and has no transfers.
+        if !hold.amount.is_zero() {
+            self.book.open.insert(hold.id, nanos(hold.amount));
+        }
+    }
+
+    fn transfer(&mut self, transfer: TransferRow) {
+        self.report.transfers += 1;
+        let amount = nanos(transfer.amount);
+        if amount <= 0 {
+            self.fault(
+                "I1",
+                format!("a transfer of {:?} moves {amount}", transfer.subject),
+            );
+        }
+        if (transfer.debit, transfer.credit) != transfer.leg.sides() {
+            let sides = format!("{} → {}", transfer.debit.as_str(), transfer.credit.as_str());
+            self.fault(
+                "I1",
+                format!("{:?} of {:?} moves {sides}", transfer.leg, transfer.subject),
+            );
+        }
+        *self.book.computed.entry(transfer.debit).or_default() -= amount;
+        *self.book.computed.entry(transfer.credit).or_default() += amount;
+        if let TransferSubject::Hold(id) = transfer.subject {
+            let legs = self.book.holds.entry(id).or_default();
+            let place = match transfer.leg {
+                Leg::Hold => &mut legs.held,
+                Leg::Settle => &mut legs.settled,
+                Leg::Release => &mut legs.released,
+                Leg::Overrun => &mut legs.overrun,
+                Leg::Grant => return self.fault("I1", format!("hold {id} has a grant")),
+            };
+            if place.replace(amount).is_some() {
+                self.fault("I3", format!("hold {id} has {:?} twice", transfer.leg));
+            }
+        }
+    }
+
+    fn usage(&mut self, row: &UsageRow) {
+        self.report.usage_rows += 1;
+        let (held, charge, overrun) = (nanos(row.held), nanos(row.charge), nanos(row.overrun));
+        self.report.revenue += charge;
+        self.report.overrun += overrun;
+        self.book.revenue_of_rows += charge;
+        if charge > held || charge < 0 {
+            self.fault(
+                "I4",
+                format!("usage row {} charges {charge} of {held} held", row.id),
+            );
+        }
+        if row.outcome == Outcome::Crashed {
+            self.report.crashed += 1;
+            if charge != 0 {
+                self.fault(
+                    "I9",
+                    format!("usage row {} charges for a call that a crash cut off", row.id),
+                );
+            }
+        }
+        if self
+            .book
+            .rows
+            .insert(
+                row.id,
+                RowSums {
+                    held,
+                    charge,
+                    overrun,
+                },
+            )
+            .is_some()
+        {
+            self.fault("I3", format!("hold {} has two usage rows", row.id));
+        }
+        if self.reprice {
+            self.reprice(row);
+        }
+    }
+
+    fn account_end(&mut self) {
+        self.check_revenue();
+        self.check_balances();
+        self.check_holds();
+    }
+
+    fn unreadable(&mut self, what: String) {
+        self.fault("I1", format!("a row cannot be read: {what}"));
+    }
+}

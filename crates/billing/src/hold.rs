@@ -1,0 +1,209 @@
+//! A hold is the permission to spend. Without one nothing is sent upstream, and one that exists is resolved once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_catalog::Model;
+use tollgate_storage::{HoldOutcome, LedgerStore, NewHold, Settlement, StorageError, StorageErrorKind};
+use tollgate_types::money::Discount;
+use tollgate_types::usage::Outcome;
+use tollgate_types::{
+    AccountId, Credits, Error, ErrorCode, HoldId, KeyId, PriceVersion, Prices, RequestId, Retry, Timestamp,
+    Usage,
+};
+
+use crate::quote::{Demand, Quote, quote, quote_within};
+use crate::verdict::Verdict;
+
+/// For whom and for what a hold is taken.
+#[derive(Clone, Debug)]
+pub struct HoldRequest {
+    /// Who pays.
+    pub account: AccountId,
+    /// With which key.
+    pub key: KeyId,
+    /// For which request.
+    pub request: RequestId,
+    /// The model as the caller named it.
+    pub public_model: Arc<str>,
+    /// The path of the endpoint.
+    pub endpoint: &'static str,
+    /// When the request was accepted.
+    pub accepted_at: Timestamp,
+    /// How long the call can run at the most.
+    pub lifetime: Duration,
+}
+
+/// What was agreed when the hold was taken; later changes of the catalog do not touch it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Terms {
+    /// The prices.
+    pub prices: Prices,
+    /// Their name.
+    pub price_version: PriceVersion,
+    /// What the hold covers.
+    pub quote: Quote,
+    /// What the request asks for.
+    pub demand: Demand,
+}
+
+/// A live hold.
+#[must_use = "a hold that is not settled keeps credits from their owner until it expires"]
+#[derive(Debug)]
+pub struct Hold {
+    id: HoldId,
+    account: AccountId,
+    terms: Terms,
+}
+
+/// What a call did cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// What the caller pays.
+    pub amount: Credits,
+    /// What the operator bears because the upstream used more than the bound.
+    pub overrun: Credits,
+    /// What was consumed.
+    pub usage: Usage,
+    /// Whether `usage` was counted by the gateway.
+    pub estimated: bool,
+    /// How the call ended.
+    pub outcome: Outcome,
+}
+
+impl Hold {
+    /// Takes a hold for the most that the call can cost. A caller that set no cap and cannot afford the model's
+    /// maximum gets the largest affordable cap, if that is at least 1,024 tokens; otherwise 402, and nothing is written.
+    pub async fn take(
+        ledger: &dyn LedgerStore,
+        request: &HoldRequest,
+        model: &Model,
+        demand: Demand,
+    ) -> Result<Hold, Error> {
+        let full = quote(model, &demand);
+        match try_hold(ledger, request, model, full.amount).await? {
+            HoldOutcome::Held { .. } => Ok(Self::new(request, model, demand, full)),
+            HoldOutcome::Denied { available } => {
+                let Some(smaller) = quote_within(model, &demand, available) else {
+                    return Err(insufficient(full.amount, available));
+                };
+                match try_hold(ledger, request, model, smaller.amount).await? {
+                    HoldOutcome::Held { .. } => Ok(Self::new(request, model, demand, smaller)),
+                    HoldOutcome::Denied { available } => Err(insufficient(smaller.amount, available)),
+                }
+            }
+        }
+    }
+
+    fn new(request: &HoldRequest, model: &Model, demand: Demand, quote: Quote) -> Self {
+        let terms = Terms {
+            prices: model.prices,
+            price_version: model.price_version,
+            quote,
+            demand,
+        };
+        Self {
+            id: first_hold(request.request),
+            account: request.account,
+            terms,
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> HoldId {
+        self.id
+    }
+
+    /// What was agreed.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// What a usage costs under the agreed terms: the charge is never above the hold.
+    pub fn price(&self, verdict: &Verdict) -> Charge {
+        let cost = self.terms.prices.cost(&verdict.usage, Discount::NONE);
+        let amount = cost.min(self.terms.quote.amount);
+        Charge {
+            amount,
+            overrun: cost.saturating_sub(amount),
+            usage: verdict.usage,
+            estimated: verdict.estimated,
+            outcome: verdict.outcome,
+        }
+    }
+
+    /// Resolves the hold. A failure of storage leaves it to the sweep, which releases it.
+    pub async fn settle(
+        self,
+        ledger: &dyn LedgerStore,
+        charge: &Charge,
+        provider: Arc<str>,
+        first_at: Option<Timestamp>,
+        ended_at: Timestamp,
+    ) -> Result<(), StorageError> {
+        if !charge.overrun.is_zero() {
+            tracing::error!(hold.id = %self.id, overrun = %charge.overrun, "upstream used more than the bound of its hold");
+        }
+        let settlement = Settlement {
+            hold: self.id,
+            account: self.account,
+            charge: charge.amount,
+            overrun: charge.overrun,
+            usage: charge.usage,
+            outcome: charge.outcome,
+            estimated: charge.estimated,
+            provider,
+            first_at,
+            ended_at,
+        };
+        ledger.settle(settlement).await.map(|_| ())
+    }
+}
+
+/// The first hold of a request has the request's own value, so that a usage row is found by request id.
+fn first_hold(request: RequestId) -> HoldId {
+    HoldId::from_u128(request.as_u128())
+}
+
+async fn try_hold(
+    ledger: &dyn LedgerStore,
+    request: &HoldRequest,
+    model: &Model,
+    amount: Credits,
+) -> Result<HoldOutcome, Error> {
+    let hold = NewHold {
+        id: first_hold(request.request),
+        account: request.account,
+        key: Some(request.key),
+        request: request.request,
+        amount,
+        price_version: model.price_version,
+        model: request.public_model.clone(),
+        endpoint: request.endpoint,
+        created_at: request.accepted_at,
+        expires_at: request.accepted_at.plus(request.lifetime),
+    };
+    ledger.hold(hold).await.map_err(hold_error)
+}
+
+fn hold_error(error: StorageError) -> Error {
+    match error.kind {
+        // Fail closed: without the ledger nothing is sent upstream.
+        StorageErrorKind::Unavailable | StorageErrorKind::Timeout => {
+            let message = "The gateway cannot reach its ledger at the moment. Retry with backoff.";
+            let retry = Retry::After(Duration::from_secs(2));
+            Error::new(ErrorCode::Overloaded, message)
+                .with_retry(retry)
+                .with_source(error)
+        }
+        _ => Error::internal(error),
+    }
+}
+
+fn insufficient(needed: Credits, available: Credits) -> Error {
+    let message = format!(
+        "The account needs {needed} credits to cover this request at its most expensive and has {available}. \
+         Add credits, or lower the cap on output tokens."
+    );
+    Error::new(ErrorCode::InsufficientCredits, message)
+}

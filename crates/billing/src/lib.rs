@@ -1,0 +1,16 @@
+//! What a call may cost and what it did cost: quote → hold → settle. Whole numbers only.
+//!
+//! Suggested reading order: [`mod@quote`], [`hold`], [`mod@verdict`] (the one table of what is charged when), [`check`].
+
+#![deny(clippy::float_arithmetic)]
+
+pub mod check;
+pub mod hold;
+pub mod quote;
+pub mod sweep;
+pub mod verdict;
+
+pub use check::{CheckReport, Fault, check_ledger};
+pub use hold::{Charge, Hold, HoldRequest, Terms};
+pub use quote::{Demand, Quote, quote};
+pub use verdict::{Ending, Evidence, Verdict, verdict};

@@ -1,0 +1,26 @@
+//! Releases holds that nobody resolved: their process died, or storage failed when they were settled.
+
+use tollgate_storage::LedgerStore;
+use tollgate_types::Clock;
+
+/// How many holds one pass releases at the most.
+const BATCH: u32 = 500;
+
+/// Voids expired holds until none is left; answers how many. A failure is logged and the next pass tries again.
+pub async fn sweep(ledger: &dyn LedgerStore, clock: &dyn Clock) -> u64 {
+    let mut swept = 0;
+    loop {
+        match ledger.sweep(clock.now(), BATCH).await {
+            Ok(0) => break,
+            Ok(count) => swept += count,
+            Err(error) => {
+                tracing::warn!(%error, "cannot release expired holds");
+                break;
+            }
+        }
+    }
+    if swept > 0 {
+        tracing::warn!(swept, "released holds whose call was never settled");
+    }
+    swept
+}

@@ -1,0 +1,325 @@
+//! The check of the books finds what it is for: each of these falsifies sound books in one way.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tollgate_billing::{CheckReport, check_ledger};
+use tollgate_storage::audit::{Leg, TransferSubject};
+use tollgate_storage::{Grant, LedgerAccount, LedgerStore, NewHold, Settlement, UsageRow};
+use tollgate_types::id::TransferId;
+use tollgate_types::usage::Outcome;
+use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, RequestId, Timestamp, Unit, Usage};
+
+use crate::books::{Books, Pages};
+use crate::ready;
+
+const ACCOUNT: AccountId = AccountId::from_u128(1);
+const VERSION: PriceVersion = PriceVersion::from_u64(7);
+/// Charged 30 of 100 held.
+const SETTLED: HoldId = HoldId::from_u128(1);
+/// Charged all of 50, and 20 more was lost.
+const OVERRUN: HoldId = HoldId::from_u128(2);
+/// 40 held, void.
+const CRASHED: HoldId = HoldId::from_u128(3);
+/// 60 held, not resolved.
+const OPEN: HoldId = HoldId::from_u128(4);
+
+fn hold(id: HoldId, amount: i64, expires_at: i64) -> NewHold {
+    NewHold {
+        id,
+        account: ACCOUNT,
+        key: None,
+        request: RequestId::from_u128(id.as_u128()),
+        amount: Credits::from_nanos(amount),
+        price_version: VERSION,
+        model: "maker/model".into(),
+        endpoint: "/v1/chat/completions",
+        created_at: Timestamp::from_micros(0),
+        expires_at: Timestamp::from_micros(expires_at),
+    }
+}
+
+fn settlement(hold: HoldId, charge: i64, overrun: i64) -> Settlement {
+    Settlement {
+        hold,
+        account: ACCOUNT,
+        charge: Credits::from_nanos(charge),
+        overrun: Credits::from_nanos(overrun),
+        usage: Usage::tokens(u64::try_from(charge + overrun).unwrap(), 0),
+        outcome: Outcome::Ok,
+        estimated: false,
+        provider: Arc::from("upstream"),
+        first_at: None,
+        ended_at: Timestamp::from_micros(1),
+    }
+}
+
+/// Sound books with one call of each kind; a token costs one nano-credit.
+fn sound() -> Pages {
+    let prices = Prices::default().with(Unit::Input, Credits::from_nanos(1_000_000));
+    let books = Books::of(&[ACCOUNT], &[(VERSION, prices)]);
+    let grant = Grant {
+        id: TransferId::from_u128(1),
+        account: ACCOUNT,
+        amount: Credits::from_nanos(1_000),
+        at: Timestamp::from_micros(0),
+    };
+    ready(books.grant(grant)).unwrap();
+    for (id, amount, expires_at) in [
+        (SETTLED, 100, 99),
+        (OVERRUN, 50, 99),
+        (CRASHED, 40, 10),
+        (OPEN, 60, 99),
+    ] {
+        ready(books.hold(hold(id, amount, expires_at))).unwrap();
+    }
+    ready(books.settle(settlement(SETTLED, 30, 0))).unwrap();
+    ready(books.settle(settlement(OVERRUN, 50, 20))).unwrap();
+    assert_eq!(ready(books.sweep(Timestamp::from_micros(20), 10)).unwrap(), 1);
+    books.pages()
+}
+
+fn check(pages: &Pages, reprice: bool) -> CheckReport {
+    ready(check_ledger(&Books::from(pages.clone()), reprice)).unwrap()
+}
+
+fn row(pages: &mut Pages, id: HoldId) -> &mut UsageRow {
+    pages.rows.iter_mut().find(|row| row.id == id).unwrap()
+}
+
+fn balance(pages: &mut Pages, ledger: LedgerAccount) -> &mut i64 {
+    pages.balances.get_mut(&(ACCOUNT, ledger)).unwrap()
+}
+
+fn drop_leg(pages: &mut Pages, id: HoldId, leg: Leg) {
+    let subject = TransferSubject::Hold(id);
+    let before = pages.transfers.len();
+    pages
+        .transfers
+        .retain(|(_, row)| (row.subject, row.leg) != (subject, leg));
+    assert_eq!(pages.transfers.len() + 1, before);
+}
+
+/// The falsified books break these invariants and no other.
+#[track_caller]
+fn breaks(invariants: &[&str], falsify: impl FnOnce(&mut Pages)) {
+    let mut pages = sound();
+    falsify(&mut pages);
+    assert_ne!(pages, sound());
+    let report = check(&pages, true);
+    let named: BTreeSet<&str> = report.faults.iter().map(|fault| fault.invariant).collect();
+    assert_eq!(named, invariants.iter().copied().collect(), "{:?}", report.faults);
+    assert_eq!(report.fault_count, report.faults.len() as u64);
+    assert!(
+        report
+            .faults
+            .iter()
+            .all(|fault| fault.detail.starts_with(&ACCOUNT.to_string()))
+    );
+}
+
+#[test]
+fn sound_books_have_no_fault_and_are_counted() {
+    let report = check(&sound(), true);
+    let expected = CheckReport {
+        accounts: 1,
+        transfers: 10,
+        usage_rows: 3,
+        open_holds: 1,
+        revenue: 80,
+        overrun: 20,
+        crashed: 1,
+        ..CheckReport::default()
+    };
+    assert_eq!(report, expected);
+    assert!(report.is_clean());
+}
+
+#[test]
+fn i1_books_sum_to_zero_and_balances_are_their_transfers() {
+    breaks(&["I1"], |pages| *balance(pages, LedgerAccount::Cash) += 1);
+    breaks(&["I1"], |pages| *balance(pages, LedgerAccount::Credits) -= 1);
+    breaks(&["I1"], |pages| {
+        *balance(pages, LedgerAccount::Cash) -= 5;
+        *balance(pages, LedgerAccount::Credits) += 5;
+    });
+    breaks(&["I1"], |pages| {
+        pages.transfers[0].1.amount = Credits::from_nanos(999)
+    });
+    breaks(&["I1"], |pages| {
+        let other = TransferSubject::Grant(TransferId::from_u128(2));
+        pages.transfer(ACCOUNT, other, Leg::Grant, -10);
+    });
+    breaks(&["I1"], |pages| {
+        let grant = &mut pages.transfers[0].1;
+        (grant.debit, grant.credit) = (grant.credit, grant.debit);
+    });
+    breaks(&["I1", "I3"], |pages| {
+        let subject = TransferSubject::Hold(HoldId::from_u128(9));
+        pages.transfer(ACCOUNT, subject, Leg::Grant, 10);
+    });
+}
+
+#[test]
+fn i2_credits_are_never_below_zero() {
+    breaks(&["I2"], |pages| {
+        pages.transfer(
+            ACCOUNT,
+            TransferSubject::Hold(HoldId::from_u128(9)),
+            Leg::Hold,
+            10_000,
+        );
+        pages
+            .open
+            .insert(HoldId::from_u128(9), hold(HoldId::from_u128(9), 10_000, 99));
+    });
+}
+
+#[test]
+fn i3_a_hold_is_resolved_exactly_once() {
+    // Twice.
+    breaks(&["I3", "I8", "I4"], |pages| {
+        pages.transfer(ACCOUNT, TransferSubject::Hold(SETTLED), Leg::Settle, 30);
+    });
+    // Resolved, and open as if it were not.
+    breaks(&["I3", "I4"], |pages| {
+        pages.open.insert(SETTLED, hold(SETTLED, 100, 99));
+    });
+    // Neither open nor resolved.
+    breaks(&["I3", "I4"], |pages| {
+        pages.open.remove(&OPEN);
+    });
+    // Open, and in the list of what was used.
+    breaks(&["I3", "I11"], |pages| {
+        let row = UsageRow {
+            id: OPEN,
+            ..pages.rows[2].clone()
+        };
+        pages.rows.push(row);
+    });
+    // Two rows.
+    breaks(&["I3"], |pages| pages.rows.push(pages.rows[2].clone()));
+    // Resolved without having been taken.
+    breaks(&["I3", "I4", "I11"], |pages| {
+        let subject = TransferSubject::Hold(HoldId::from_u128(9));
+        pages.transfer(ACCOUNT, subject, Leg::Release, 10);
+    });
+}
+
+#[test]
+fn i4_what_is_held_is_charged_or_returned() {
+    breaks(&["I4"], |pages| {
+        // The rest of a resolved hold is not returned.
+        pages.transfer(ACCOUNT, TransferSubject::Hold(SETTLED), Leg::Release, -70);
+        pages.transfers.pop();
+        drop_leg(pages, SETTLED, Leg::Release);
+    });
+    breaks(&["I4"], |pages| {
+        pages.open.get_mut(&OPEN).unwrap().amount = Credits::from_nanos(61)
+    });
+    breaks(&["I4", "I8", "I11", "I13"], |pages| {
+        row(pages, SETTLED).charge = Credits::from_nanos(101);
+    });
+}
+
+#[test]
+fn i7_nothing_is_used_without_a_hold() {
+    breaks(&["I7"], |pages| {
+        let unheld = UsageRow {
+            id: HoldId::from_u128(9),
+            ..row(pages, CRASHED).clone()
+        };
+        pages.rows.push(unheld);
+    });
+}
+
+#[test]
+fn i8_revenue_is_what_the_rows_say() {
+    breaks(&["I8", "I11"], |pages| pages.rows.retain(|row| row.id != SETTLED));
+    breaks(&["I8", "I11", "I13"], |pages| {
+        row(pages, SETTLED).charge = Credits::from_nanos(29)
+    });
+    // The row is there and its resolution is not.
+    breaks(&["I8", "I11", "I3", "I4"], |pages| {
+        pages.transfer(ACCOUNT, TransferSubject::Hold(SETTLED), Leg::Settle, -30);
+        pages.transfer(ACCOUNT, TransferSubject::Hold(SETTLED), Leg::Release, -70);
+        pages.transfers.truncate(pages.transfers.len() - 2);
+        drop_leg(pages, SETTLED, Leg::Settle);
+        drop_leg(pages, SETTLED, Leg::Release);
+    });
+}
+
+#[test]
+fn i9_a_loss_is_recorded_on_both_sides() {
+    breaks(&["I9", "I13"], |pages| {
+        row(pages, OVERRUN).overrun = Credits::from_nanos(19)
+    });
+    breaks(&["I9"], |pages| {
+        pages.transfer(ACCOUNT, TransferSubject::Hold(OVERRUN), Leg::Overrun, -20);
+        pages.transfers.pop();
+        drop_leg(pages, OVERRUN, Leg::Overrun);
+    });
+    breaks(&["I9"], |pages| row(pages, SETTLED).outcome = Outcome::Crashed);
+}
+
+#[test]
+fn i11_every_resolved_hold_has_its_row() {
+    breaks(&["I11"], |pages| pages.rows.retain(|row| row.id != CRASHED));
+    breaks(&["I11"], |pages| {
+        row(pages, SETTLED).held = Credits::from_nanos(101)
+    });
+}
+
+#[test]
+fn i13_prices_never_change() {
+    let change_price = |pages: &mut Pages| {
+        let dearer = Prices::default().with(Unit::Input, Credits::from_nanos(2_000_000));
+        pages.prices = vec![(VERSION, dearer)];
+    };
+    breaks(&["I13"], change_price);
+    breaks(&["I13"], |pages| pages.prices.clear());
+    breaks(&["I13"], |pages| row(pages, OVERRUN).usage = Usage::tokens(71, 0));
+    // Only on demand: it prices every row again.
+    let mut pages = sound();
+    change_price(&mut pages);
+    assert!(check(&pages, false).is_clean());
+}
+
+/// A fault is counted even when it is not listed.
+#[test]
+fn faults_beyond_the_list_are_counted() {
+    let mut pages = sound();
+    let crashed = row(&mut pages, CRASHED).clone();
+    pages.rows.extend((100..300).map(|id| UsageRow {
+        id: HoldId::from_u128(id),
+        ..crashed.clone()
+    }));
+    let report = check(&pages, true);
+    assert_eq!((report.fault_count, report.faults.len()), (200, 100));
+}
+
+/// The books of one account do not hide in those of another.
+#[test]
+fn every_account_is_checked_by_itself() {
+    let mut pages = sound();
+    let other = AccountId::from_u128(2);
+    pages
+        .balances
+        .extend(LedgerAccount::ALL.map(|ledger| ((other, ledger), 0)));
+    assert!(check(&pages, true).is_clean());
+    pages.balances.insert((other, LedgerAccount::Credits), 5);
+    *balance(&mut pages, LedgerAccount::Credits) -= 5;
+    let report = check(&pages, true);
+    assert!(
+        report
+            .faults
+            .iter()
+            .any(|fault| fault.detail.starts_with(&other.to_string()))
+    );
+    assert!(
+        report
+            .faults
+            .iter()
+            .any(|fault| fault.detail.starts_with(&ACCOUNT.to_string()))
+    );
+}

@@ -1,0 +1,280 @@
+//! Whole lives of calls beside plain books: whatever happens in whatever order, the books keep their promises.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::TestCaseError;
+use tollgate_billing::{Demand, Ending, Evidence, Hold, HoldRequest, check_ledger, quote, verdict};
+use tollgate_catalog::Model;
+use tollgate_storage::{Grant, LedgerAccount, LedgerStore};
+use tollgate_types::id::TransferId;
+use tollgate_types::money::Discount;
+use tollgate_types::usage::MAX_QUANTITY;
+use tollgate_types::{AccountId, Credits, ErrorCode, KeyId, Prices, RequestId, Timestamp, Unit, Usage};
+
+use crate::books::{Books, Pages};
+use crate::model::{demand, model, shares, usage_within};
+use crate::ready;
+use crate::verdict::ending;
+
+const ACCOUNTS: [AccountId; 2] = [AccountId::from_u128(1), AccountId::from_u128(2)];
+
+/// What the upstream says of a call.
+#[derive(Clone, Debug)]
+enum Report {
+    Nothing,
+    /// Within the bounds of the hold, by these shares of each class.
+    Within(Vec<u64>),
+    /// Anything.
+    Wild(Vec<u64>),
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Grant {
+        account: Index,
+        nanos: i64,
+    },
+    Take {
+        account: Index,
+        demand: Demand,
+    },
+    Settle {
+        which: Index,
+        ending: Ending,
+        report: Report,
+        output_bytes: u64,
+    },
+    /// The call's process dies.
+    Abandon {
+        which: Index,
+    },
+    /// Long after: every hold is over.
+    Sweep,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let report = prop_oneof![
+        Just(Report::Nothing),
+        shares().prop_map(Report::Within),
+        vec(0..=MAX_QUANTITY, Unit::ALL.len()).prop_map(Report::Wild),
+    ];
+    let settle = (
+        any::<Index>(),
+        ending(),
+        report,
+        prop_oneof![Just(0), 0..100_000_u64],
+    );
+    prop_oneof![
+        2 => (any::<Index>(), prop_oneof![1..100_000_000_i64, 1..10_000_000_000_000_i64])
+            .prop_map(|(account, nanos)| Step::Grant { account, nanos }),
+        4 => (any::<Index>(), demand()).prop_map(|(account, demand)| Step::Take { account, demand }),
+        4 => settle.prop_map(|(which, ending, report, output_bytes)| Step::Settle { which, ending, report, output_bytes }),
+        1 => any::<Index>().prop_map(|which| Step::Abandon { which }),
+        1 => Just(Step::Sweep),
+    ]
+}
+
+/// Prices that models have, so that sums of many calls fit.
+fn some_model() -> impl Strategy<Value = Model> {
+    let price = || prop_oneof![1 => Just(0), 8 => 1..20_000_000_000_i64].prop_map(Credits::from_nanos);
+    let prices = (price(), option::of(price()), price(), option::of(price()));
+    let prices = prices.prop_map(|(input, cached, output, reasoning)| {
+        let prices = Prices::default()
+            .with(Unit::Input, input)
+            .with(Unit::Output, output);
+        let prices = cached.map_or(prices, |price| prices.with(Unit::CacheRead, price));
+        reasoning.map_or(prices, |price| prices.with(Unit::Reasoning, price))
+    });
+    (prices, option::of(1..200_000_u64)).prop_map(|(prices, most)| model(prices, most, None))
+}
+
+/// Everything that a sequence of steps needs.
+struct Run {
+    books: Books,
+    model: Model,
+    live: Vec<Hold>,
+    next_id: AtomicU64,
+}
+
+type Checked = Result<(), TestCaseError>;
+
+impl Run {
+    fn new(model: Model) -> Run {
+        Run {
+            books: Books::of(&ACCOUNTS, &[(model.price_version, model.prices)]),
+            model,
+            live: Vec::new(),
+            next_id: AtomicU64::new(1),
+        }
+    }
+
+    fn id(&self) -> u128 {
+        u128::from(self.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn step(&mut self, step: &Step) -> Checked {
+        match step {
+            Step::Grant { account, nanos } => {
+                let grant = Grant {
+                    id: TransferId::from_u128(self.id()),
+                    account: *account.get(&ACCOUNTS),
+                    amount: Credits::from_nanos(*nanos),
+                    at: Timestamp::from_micros(0),
+                };
+                ready(self.books.grant(grant)).unwrap();
+            }
+            Step::Take { account, demand } => self.take(*account.get(&ACCOUNTS), *demand)?,
+            Step::Settle {
+                which,
+                ending,
+                report,
+                output_bytes,
+            } if !self.live.is_empty() => {
+                let hold = self.live.swap_remove(which.index(self.live.len()));
+                self.settle(hold, *ending, report, *output_bytes)?;
+            }
+            Step::Abandon { which } if !self.live.is_empty() => {
+                drop(self.live.swap_remove(which.index(self.live.len())));
+            }
+            Step::Settle { .. } | Step::Abandon { .. } => {}
+            Step::Sweep => {
+                let open = self.books.pages().open.len() as u64;
+                prop_assert_eq!(
+                    ready(self.books.sweep(Timestamp::from_micros(i64::MAX), 500)).unwrap(),
+                    open
+                );
+            }
+        }
+        self.check()
+    }
+
+    fn take(&mut self, account: AccountId, demand: Demand) -> Checked {
+        let before = self.books.pages();
+        let balance = before.balance(account, LedgerAccount::Credits);
+        let request = HoldRequest {
+            account,
+            key: KeyId::from_u128(1),
+            request: RequestId::from_u128(self.id()),
+            public_model: self.model.id.clone(),
+            endpoint: "/v1/chat/completions",
+            accepted_at: Timestamp::from_micros(0),
+            lifetime: Duration::from_secs(60),
+        };
+        let full = quote(&self.model, &demand);
+        match ready(Hold::take(&self.books, &request, &self.model, demand)) {
+            Ok(hold) => {
+                let held = hold.terms().quote;
+                prop_assert!(held.amount.nanos() <= balance);
+                prop_assert!(held == full || (demand.max_tokens.is_none() && full.amount.nanos() > balance));
+                let after = self.books.pages();
+                prop_assert_eq!(
+                    after.open.get(&hold.id()).map(|open| open.amount),
+                    Some(held.amount)
+                );
+                prop_assert_eq!(
+                    after.balance(account, LedgerAccount::Credits),
+                    balance - held.amount.nanos()
+                );
+                self.live.push(hold);
+            }
+            Err(error) => {
+                prop_assert_eq!(error.code, ErrorCode::InsufficientCredits);
+                prop_assert!(full.amount.nanos() > balance);
+                prop_assert_eq!(self.books.pages(), before, "402 and something was written");
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, hold: Hold, ending: Ending, report: &Report, output_bytes: u64) -> Checked {
+        let before = self.books.pages();
+        let (id, terms) = (hold.id(), hold.terms().clone());
+        let output_bound = terms.quote.output_cap * terms.demand.n;
+        let keeps_bounds = !matches!(report, Report::Wild(_)) && output_bytes.div_ceil(4) <= output_bound;
+        let reported = match report {
+            Report::Nothing => None,
+            Report::Within(shares) => Some(usage_within(&terms.demand, &terms.quote, shares)),
+            Report::Wild(counts) => {
+                let classes = Unit::ALL.into_iter().zip(counts);
+                Some(classes.fold(Usage::ZERO, |usage, (unit, count)| usage.with(unit, *count)))
+            }
+        };
+        let verdict = verdict(
+            ending,
+            &Evidence {
+                reported,
+                output_bytes,
+            },
+            &terms.demand,
+        );
+        let charge = hold.price(&verdict);
+        let cost = terms.prices.cost(&charge.usage, Discount::NONE);
+        prop_assert!(charge.amount <= terms.quote.amount);
+        prop_assert_eq!(charge.amount.checked_add(charge.overrun), Some(cost));
+        prop_assert!(
+            charge.overrun.is_zero() || !keeps_bounds,
+            "{charge:?} of {terms:?}"
+        );
+        let now = Timestamp::from_micros(1);
+        ready(hold.settle(&self.books, &charge, "upstream".into(), None, now)).unwrap();
+
+        let after = self.books.pages();
+        if !before.open.contains_key(&id) {
+            prop_assert_eq!(after, before, "resolved twice");
+            return Ok(());
+        }
+        let row = after.rows.last().unwrap();
+        prop_assert_eq!(
+            (row.id, row.charge, row.overrun),
+            (id, charge.amount, charge.overrun)
+        );
+        prop_assert_eq!((row.usage, row.outcome), (verdict.usage, verdict.outcome));
+        prop_assert!(!after.open.contains_key(&id));
+        Ok(())
+    }
+
+    fn check(&self) -> Checked {
+        let pages = self.books.pages();
+        for account in ACCOUNTS {
+            check_book(&pages, account)?;
+        }
+        let report = ready(check_ledger(&self.books, true)).unwrap();
+        prop_assert!(report.is_clean(), "{:?}", report.faults);
+        prop_assert_eq!(report.open_holds, pages.open.len() as u64);
+        prop_assert_eq!(report.usage_rows, pages.rows.len() as u64);
+        Ok(())
+    }
+}
+
+fn check_book(pages: &Pages, account: AccountId) -> Checked {
+    let of = |ledger| i128::from(pages.balance(account, ledger));
+    prop_assert_eq!(LedgerAccount::ALL.into_iter().map(of).sum::<i128>(), 0);
+    prop_assert!(of(LedgerAccount::Credits) >= 0 && of(LedgerAccount::Hold) >= 0);
+    let open = pages.open.values().filter(|hold| hold.account == account);
+    let open: i128 = open.map(|hold| i128::from(hold.amount.nanos())).sum();
+    prop_assert_eq!(of(LedgerAccount::Hold), open);
+    let rows: Vec<_> = pages.rows.iter().filter(|row| row.account == account).collect();
+    prop_assert!(rows.iter().all(|row| row.charge <= row.held));
+    let told = rows
+        .iter()
+        .map(|row| i128::from(row.charge.nanos()) + i128::from(row.overrun.nanos()));
+    prop_assert_eq!(of(LedgerAccount::RevenueUsage), told.sum::<i128>());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn whatever_happens_the_books_hold(model in some_model(), steps in vec(step(), 1..40)) {
+        let mut run = Run::new(model);
+        for step in &steps {
+            run.step(step)?;
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! What holds for every call, whatever it asks for and however it ends.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod books;
+mod check;
+mod life;
+mod model;
+mod quote;
+mod verdict;
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+/// The result of a future that never waits.
+fn ready<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("nothing here waits"),
+    }
+}

@@ -1,0 +1,108 @@
+//! Models, requests and consumption to make properties of.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use tollgate_billing::{Demand, Quote};
+use tollgate_catalog::{Model, ModelKind, StructuredOutput};
+use tollgate_types::{Credits, PriceVersion, Prices, Unit, Usage};
+
+/// A model of which nothing matters but its prices and its bounds.
+pub fn model(prices: Prices, max_output_tokens: Option<u64>, context_window: Option<u64>) -> Model {
+    Model {
+        id: "maker/model".into(),
+        display_name: String::new(),
+        kind: ModelKind::Chat,
+        release_date: None,
+        context_window,
+        max_output_tokens,
+        input: Vec::new(),
+        output: Vec::new(),
+        structured_output: StructuredOutput::None,
+        tools: false,
+        reasoning: false,
+        simulated: true,
+        prices,
+        price_version: PriceVersion::from_u64(7),
+        candidates: Vec::new(),
+    }
+}
+
+/// From nothing to the largest price there is; mostly what models cost.
+fn price() -> impl Strategy<Value = Credits> {
+    prop_oneof![
+        1 => Just(0),
+        6 => 1..100_000_000_000_i64,
+        1 => 1..1_000_i64,
+        1 => 0..=i64::MAX,
+    ]
+    .prop_map(Credits::from_nanos)
+}
+
+/// Any set of prices, those of long prompts included.
+pub fn prices() -> impl Strategy<Value = Prices> {
+    let plain = vec(option::of(price()), Unit::ALL.len());
+    let long = vec(option::weighted(0.3, price()), Unit::ALL.len());
+    (plain, long, 0..300_000_u64).prop_map(|(plain, long, above)| {
+        let mut prices = Prices::default();
+        for (unit, price) in Unit::ALL.into_iter().zip(plain) {
+            prices = price.map_or(prices, |price| prices.with(unit, price));
+        }
+        for (unit, price) in Unit::ALL.into_iter().zip(long) {
+            if let Some(price) = price {
+                let name = format!("{unit}>{above}", unit = unit.as_str());
+                prices = prices.with_named(&name, price).unwrap();
+            }
+        }
+        prices
+    })
+}
+
+/// Any model.
+pub fn any_model() -> impl Strategy<Value = Model> {
+    let tokens = || option::of(prop_oneof![1..4_000_u64, 1..2_000_000_u64]);
+    (prices(), tokens(), tokens()).prop_map(|(prices, most, window)| model(prices, most, window))
+}
+
+/// What any request asks for.
+pub fn demand() -> impl Strategy<Value = Demand> {
+    (
+        2..1_000_000_u64,
+        1..1_000_u64,
+        prop_oneof![4 => Just(0), 1 => 0..20_000_000_u64],
+        prop_oneof![4 => Just(0), 1 => 0..50_u64],
+        option::of(prop_oneof![1..100_000_u64, 1..=u64::from(u32::MAX)]),
+        1..=128_u64,
+    )
+        .prop_map(
+            |(text_bytes, messages, media_bytes, images, max_tokens, n)| Demand {
+                text_bytes,
+                messages,
+                media_bytes,
+                images,
+                max_tokens,
+                n,
+            },
+        )
+}
+
+/// How a bound is used up: a share for each class. The largest number is all that is left.
+pub fn shares() -> impl Strategy<Value = Vec<u64>> {
+    let share = prop_oneof![2 => Just(0), 1 => Just(u64::MAX), 3 => any::<u64>()];
+    vec(share, Unit::ALL.len())
+}
+
+/// A usage that keeps to the bounds of a quote.
+pub fn usage_within(demand: &Demand, quote: &Quote, shares: &[u64]) -> Usage {
+    let mut input = demand.input_bound();
+    let mut output = quote.output_cap * demand.n;
+    let mut usage = Usage::ZERO;
+    for (unit, share) in Unit::ALL.into_iter().zip(shares) {
+        let left = if unit.is_input() { &mut input } else { &mut output };
+        let part = (u128::from(*share) * (u128::from(*left) + 1)) >> 64;
+        let part = u64::try_from(part).unwrap();
+        *left -= part;
+        usage = usage.with(unit, part);
+    }
+    usage
+}

@@ -1,0 +1,12 @@
+//! Models, aliases, prices and routes: a snapshot that requests read without a lock and a reload replaces as a whole.
+//!
+//! Suggested reading order: [`model`], [`snapshot`], [`mod@load`], [`builtin`].
+
+pub mod builtin;
+pub mod load;
+pub mod model;
+pub mod snapshot;
+
+pub use load::{CatalogInput, EnabledProvider, LoadError, ModelEntry, PricesEntry, TargetEntry, load};
+pub use model::{Candidate, Modality, Model, ModelKind, StructuredOutput};
+pub use snapshot::{Catalog, Snapshot};

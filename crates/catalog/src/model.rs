@@ -1,0 +1,106 @@
+//! A model as the gateway offers it.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tollgate_types::{PriceVersion, Prices};
+
+/// A model that can be called.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// Public id, `maker/name`.
+    pub id: Arc<str>,
+    /// Name for people.
+    pub display_name: String,
+    /// What it does.
+    pub kind: ModelKind,
+    /// ISO date, or `None` where it is not verified.
+    pub release_date: Option<String>,
+    /// Input and output together, in tokens.
+    pub context_window: Option<u64>,
+    /// Most tokens of one answer.
+    pub max_output_tokens: Option<u64>,
+    /// What it takes.
+    pub input: Vec<Modality>,
+    /// What it gives.
+    pub output: Vec<Modality>,
+    /// How far the shape of its answers can be forced.
+    pub structured_output: StructuredOutput,
+    /// Whether it calls tools.
+    pub tools: bool,
+    /// Whether it reasons before it answers.
+    pub reasoning: bool,
+    /// Whether its answers are simulated.
+    pub simulated: bool,
+    /// What it costs.
+    pub prices: Prices,
+    /// Names `prices` for ever.
+    pub price_version: PriceVersion,
+    /// Where it can be reached; never empty.
+    pub candidates: Vec<Candidate>,
+}
+
+impl Model {
+    /// Most output tokens that an answer can have, as far as is known.
+    pub fn output_ceiling(&self) -> Option<u64> {
+        match (self.max_output_tokens, self.context_window) {
+            (Some(most), Some(window)) => Some(most.min(window)),
+            (most, window) => most.or(window),
+        }
+    }
+
+    /// Whether the model takes this kind of input.
+    pub fn takes(&self, modality: Modality) -> bool {
+        self.input.contains(&modality)
+    }
+}
+
+/// One way to reach a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Name of the provider's configuration block.
+    pub provider: Arc<str>,
+    /// The model's name there.
+    pub upstream_model: Arc<str>,
+    /// Share of the traffic among the candidates that have a weight. Those without one stand behind, in order.
+    pub weight: Option<u32>,
+}
+
+/// What a model does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelKind {
+    /// Generates text.
+    Chat,
+    /// Turns text into vectors.
+    Embedding,
+}
+
+/// A kind of content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Modality {
+    /// Text.
+    Text,
+    /// Pictures.
+    Image,
+    /// Sound.
+    Audio,
+    /// Documents.
+    File,
+    /// Moving pictures.
+    Video,
+}
+
+/// How far the shape of a model's answers can be forced (contract, Model record).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StructuredOutput {
+    /// A schema is enforced.
+    JsonSchema,
+    /// Valid JSON.
+    JsonMode,
+    /// Not at all.
+    #[default]
+    None,
+}

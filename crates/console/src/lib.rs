@@ -1,0 +1,29 @@
+//! Room: what an account can look at. Models and usage.
+
+pub mod models;
+pub mod usage;
+
+use std::sync::Arc;
+
+use axum::extract::FromRef;
+use tollgate_catalog::Catalog;
+use tollgate_edge::Gate;
+use tollgate_storage::{LedgerStore, UsageStore};
+
+/// What the handlers of this room need.
+#[derive(Clone, FromRef)]
+pub struct Console {
+    /// Who is calling.
+    pub gate: Arc<Gate>,
+    /// Models.
+    pub catalog: Arc<Catalog>,
+    /// Balances.
+    pub ledger: Arc<dyn LedgerStore>,
+    /// Usage rows.
+    pub usage: Arc<dyn UsageStore>,
+}
+
+/// The routes of this room.
+pub fn routes() -> utoipa_axum::router::OpenApiRouter<Console> {
+    models::routes().merge(usage::routes())
+}

@@ -1,0 +1,6 @@
+//! `GET /v1/models` and `GET /v1/models/{model}`.
+
+mod routes;
+mod wire;
+
+pub use routes::routes;

@@ -1,0 +1,33 @@
+//! Handlers.
+
+use axum::Json;
+use axum::extract::State;
+use tollgate_edge::{ApiError, ControlCaller, ErrorBody, Query};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::service;
+use super::wire::{AccountUsage, UsageQuery};
+use crate::Console;
+
+/// The routes of this group.
+pub fn routes() -> OpenApiRouter<Console> {
+    OpenApiRouter::new().routes(routes!(get_account_usage))
+}
+
+/// Usage and spend of the account: its balance, rows (newest first), and sums over all rows that match.
+#[utoipa::path(
+    get, path = "/v1/account/usage", tag = "Account", operation_id = "get_account_usage", params(UsageQuery),
+    responses((status = 200, body = AccountUsage), (status = "default", body = ErrorBody)),
+    security(("bearer" = []), ("x-api-key" = []))
+)]
+async fn get_account_usage(
+    ControlCaller(caller): ControlCaller,
+    State(console): State<Console>,
+    Query(query): Query<UsageQuery>,
+) -> Result<Json<AccountUsage>, ApiError> {
+    let wanted = query.decode()?;
+    Ok(Json(
+        service::account_usage(&console, caller.account_id(), wanted).await?,
+    ))
+}

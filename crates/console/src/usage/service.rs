@@ -1,0 +1,65 @@
+//! The use case.
+
+use tollgate_storage::{UsageFilter, UsageGroup, UsagePage, UsageTotal};
+use tollgate_types::{AccountId, Error};
+
+use super::wire::{AccountUsage, BalanceRecord, GroupTotals, Totals, UsageRecord};
+use crate::Console;
+
+/// A decoded query.
+pub(super) struct Wanted {
+    pub(super) filter: UsageFilter,
+    pub(super) page: UsagePage,
+    pub(super) group: Option<UsageGroup>,
+}
+
+pub(super) async fn account_usage(
+    console: &Console,
+    account: AccountId,
+    wanted: Wanted,
+) -> Result<AccountUsage, Error> {
+    let Wanted { filter, page, group } = wanted;
+    let one_more = UsagePage {
+        limit: page.limit + 1,
+        ..page
+    };
+    let mut rows = console
+        .usage
+        .list(account, filter.clone(), one_more)
+        .await
+        .map_err(Error::internal)?;
+    let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
+    let has_more = rows.len() > limit;
+    rows.truncate(limit);
+    let balance = console.ledger.balance(account).await.map_err(Error::internal)?;
+    let whole = console
+        .usage
+        .totals(account, filter.clone(), UsageGroup::All)
+        .await
+        .map_err(Error::internal)?;
+    let mut totals = whole.first().map(Totals::from).unwrap_or_default();
+    if let Some(group) = group {
+        let groups = console
+            .usage
+            .totals(account, filter, group)
+            .await
+            .map_err(Error::internal)?;
+        totals.groups = groups
+            .iter()
+            .map(|total: &UsageTotal| GroupTotals {
+                group: total.group.clone(),
+                totals: total.into(),
+            })
+            .collect();
+    }
+    Ok(AccountUsage {
+        balance: BalanceRecord {
+            credits: balance.credits.to_string(),
+            held: balance.held.to_string(),
+        },
+        plan: None,
+        data: rows.iter().map(UsageRecord::from).collect(),
+        totals,
+        has_more,
+    })
+}

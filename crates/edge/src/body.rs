@@ -1,0 +1,185 @@
+//! Request bodies: their type, size and pace, judged before anything is decoded.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use tokio::time::{Instant, timeout_at};
+use tollgate_types::{Error, ErrorCode};
+
+use crate::context::context_of;
+use crate::error::ApiError;
+
+/// Largest body of a route that takes inline media.
+pub const MEDIA_BODY: usize = 32 * 1024 * 1024;
+/// Largest body of every other JSON route.
+pub const JSON_BODY: usize = 8 * 1024 * 1024;
+/// The pace that a body must keep up once the time that the shell gives it freely is over.
+const LEAST_BYTES_PER_SECOND: u64 = 1024;
+
+/// The bytes of a JSON body of at most `LIMIT` bytes. Whether they are JSON is for the format to say.
+#[derive(Debug)]
+pub struct JsonBody<const LIMIT: usize>(pub Bytes);
+
+impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for JsonBody<LIMIT> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        check_type(&parts.headers)?;
+        check_length(&parts.headers, LIMIT)?;
+        let free_time = context_of(&parts)?.body_time;
+        Ok(Self(read(body, LIMIT, free_time).await?))
+    }
+}
+
+fn check_type(headers: &HeaderMap) -> Result<(), Error> {
+    if let Some(encoding) = headers.get(CONTENT_ENCODING)
+        && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
+    {
+        let message = "Compressed request bodies are not accepted: send the body without 'content-encoding'.";
+        return Err(Error::new(ErrorCode::UnsupportedMediaType, message));
+    }
+    let Some(content_type) = headers.get(CONTENT_TYPE) else {
+        return Ok(());
+    };
+    let essence = content_type
+        .as_bytes()
+        .split(|b| *b == b';')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii();
+    if essence.eq_ignore_ascii_case(b"application/json") {
+        return Ok(());
+    }
+    let message = "The body must be JSON: send 'content-type: application/json'.";
+    Err(Error::new(ErrorCode::UnsupportedMediaType, message))
+}
+
+fn check_length(headers: &HeaderMap, limit: usize) -> Result<(), Error> {
+    let length = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.parse().ok());
+    if length.is_some_and(|length: usize| length > limit) {
+        Err(too_large(limit))
+    } else {
+        Ok(())
+    }
+}
+
+fn too_large(limit: usize) -> Error {
+    let mebibytes = limit / (1024 * 1024);
+    let message = format!("The body is larger than the {mebibytes} MiB that this endpoint takes.");
+    Error::new(ErrorCode::RequestTooLarge, message)
+}
+
+async fn read(mut body: Body, limit: usize, free_time: Duration) -> Result<Bytes, Error> {
+    let expected = usize::try_from(body.size_hint().lower())
+        .unwrap_or(limit)
+        .min(limit);
+    let mut whole = BytesMut::new();
+    let mut started = None;
+    loop {
+        // Most bodies are there already: no timer for those.
+        let frame = match body.frame().now_or_never() {
+            Some(frame) => frame,
+            None => {
+                let since = *started.get_or_insert_with(Instant::now);
+                let earned = Duration::from_secs(whole.len() as u64 / LEAST_BYTES_PER_SECOND);
+                timeout_at(since + free_time + earned, body.frame())
+                    .await
+                    .map_err(|_| too_slow())?
+            }
+        };
+        let Some(frame) = frame else {
+            return Ok(whole.freeze());
+        };
+        let frame = frame.map_err(|error| broken(&error))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if whole.len() + data.len() > limit {
+            return Err(too_large(limit));
+        }
+        if whole.is_empty() && body.is_end_stream() {
+            return Ok(data);
+        }
+        if whole.is_empty() {
+            whole.reserve(expected.max(data.len()));
+        }
+        whole.extend_from_slice(&data);
+    }
+}
+
+fn too_slow() -> Error {
+    let message = "The body arrived too slowly. Send it at once, at 1 KiB a second or faster.";
+    Error::new(ErrorCode::RequestTimeout, message)
+}
+
+fn broken(error: &axum::Error) -> Error {
+    Error::new(ErrorCode::InvalidJson, "The body ended before it was complete.")
+        .with_source(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+
+    use super::*;
+
+    const FREE_TIME: Duration = Duration::from_secs(10);
+
+    fn pieces(pieces: Vec<&'static [u8]>) -> Body {
+        Body::from_stream(stream::iter(
+            pieces
+                .into_iter()
+                .map(|piece| Ok::<_, std::io::Error>(Bytes::from_static(piece))),
+        ))
+    }
+
+    #[tokio::test]
+    async fn reads_up_to_the_limit() {
+        assert_eq!(
+            read(pieces(vec![b"ab", b"cd"]), 4, FREE_TIME).await.unwrap(),
+            "abcd"
+        );
+        assert_eq!(read(Body::from("abcd"), 4, FREE_TIME).await.unwrap(), "abcd");
+        assert_eq!(read(Body::empty(), 4, FREE_TIME).await.unwrap(), "");
+        let error = read(pieces(vec![b"ab", b"cde"]), 4, FREE_TIME).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::RequestTooLarge);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_never_ends_is_given_up() {
+        let never = stream::pending::<Result<Bytes, std::io::Error>>();
+        let error = read(Body::from_stream(never), 4, FREE_TIME).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::RequestTimeout);
+    }
+
+    #[test]
+    fn only_plain_json_is_taken() {
+        let cases = [
+            (None, None, true),
+            (Some("application/json"), None, true),
+            (Some("Application/JSON; charset=utf-8"), Some("identity"), true),
+            (Some("text/plain"), None, false),
+            (Some("application/x-www-form-urlencoded"), None, false),
+            (Some("application/json"), Some("gzip"), false),
+        ];
+        for (content_type, encoding, taken) in cases {
+            let mut headers = HeaderMap::new();
+            content_type.map(|value| headers.insert(CONTENT_TYPE, value.parse().unwrap()));
+            encoding.map(|value| headers.insert(CONTENT_ENCODING, value.parse().unwrap()));
+            assert_eq!(
+                check_type(&headers).is_ok(),
+                taken,
+                "{content_type:?} {encoding:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What is known about a request while it is served.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::FromRequestParts;
+use http::HeaderValue;
+use http::request::Parts;
+use tollgate_storage::Decision;
+use tollgate_types::{AccountId, Credits, Error, RequestId, Timestamp};
+
+use crate::error::ApiError;
+
+/// One request. Handlers note what the answer's headers and the log should say.
+#[derive(Debug)]
+pub struct RequestContext {
+    /// Its id, always ours.
+    pub id: RequestId,
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// Where it comes from, as far as trusted proxies say.
+    pub peer: IpAddr,
+    pub(crate) id_header: HeaderValue,
+    pub(crate) started_micros: u64,
+    /// How long its body may take before it must keep up a pace.
+    pub(crate) body_time: Duration,
+    notes: Mutex<Notes>,
+}
+
+/// What handlers have noted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes {
+    pub(crate) account: Option<AccountId>,
+    pub(crate) requests: Option<Decision>,
+    pub(crate) tokens: Option<Decision>,
+    pub(crate) upstream_wait: Option<Duration>,
+    pub(crate) cost: Option<Credits>,
+    pub(crate) ignored: Option<String>,
+}
+
+impl RequestContext {
+    pub(crate) fn new(
+        id: RequestId,
+        accepted_at: Timestamp,
+        started_micros: u64,
+        peer: IpAddr,
+        body_time: Duration,
+    ) -> Option<Self> {
+        let id_header = HeaderValue::from_maybe_shared(bytes::Bytes::from(id.to_string())).ok()?;
+        Some(Self {
+            id,
+            accepted_at,
+            peer,
+            id_header,
+            started_micros,
+            body_time,
+            notes: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn note(&self, change: impl FnOnce(&mut Notes)) {
+        change(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(crate) fn notes(&self) -> Notes {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes how long the upstream took; the rest of the time is the gateway's own.
+    pub fn note_upstream_wait(&self, wait: Duration) {
+        self.note(|notes| notes.upstream_wait = Some(wait));
+    }
+
+    /// Notes what the call cost, for `x-tollgate-cost`.
+    pub fn note_cost(&self, cost: Credits) {
+        self.note(|notes| notes.cost = Some(cost));
+    }
+
+    /// Notes the window of tokens, for the limit headers.
+    pub fn note_tokens(&self, decision: Decision) {
+        self.note(|notes| notes.tokens = Some(decision));
+    }
+
+    /// Notes hints of the request that were dropped, for `x-tollgate-ignored`.
+    pub fn note_ignored(&self, fields: &[&str]) {
+        if !fields.is_empty() {
+            self.note(|notes| notes.ignored = Some(fields.join(",")));
+        }
+    }
+}
+
+/// Extracts the context that the shell put there.
+#[derive(Clone, Debug)]
+pub struct Context(pub Arc<RequestContext>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Context {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        context_of(parts).map(Context)
+    }
+}
+
+pub(crate) fn context_of(parts: &Parts) -> Result<Arc<RequestContext>, ApiError> {
+    let found = parts.extensions.get::<Arc<RequestContext>>().cloned();
+    found.ok_or_else(|| ApiError(Error::internal("the request did not pass the shell")))
+}

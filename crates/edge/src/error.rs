@@ -1,0 +1,161 @@
+//! From [`ErrorCode`] to HTTP: one table of status and type, one body.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, StatusCode};
+use serde::Serialize;
+use tollgate_types::{Error, ErrorCode, Retry};
+use utoipa::ToSchema;
+
+/// A failure on its way to the caller.
+#[derive(Debug)]
+pub struct ApiError(pub Error);
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        Self(error)
+    }
+}
+
+/// The failed request's error, kept beside the response for the log.
+#[derive(Clone)]
+pub(crate) struct Logged(pub(crate) Arc<Error>);
+
+/// Status and `type` of a code (choices: Status codes). The only such table.
+pub const fn status_and_type(code: ErrorCode) -> (StatusCode, &'static str) {
+    use ErrorCode as Code;
+    match code {
+        Code::InvalidJson
+        | Code::MissingRequiredParameter
+        | Code::InvalidParameter
+        | Code::UnknownParameter
+        | Code::UnsupportedParameter
+        | Code::UnsupportedEndpoint
+        | Code::ContentPolicyViolation
+        | Code::ContextLengthExceeded => (StatusCode::BAD_REQUEST, "invalid_request_error"),
+        Code::MissingApiKey | Code::InvalidApiKey => (StatusCode::UNAUTHORIZED, "authentication_error"),
+        Code::InsufficientCredits => (StatusCode::PAYMENT_REQUIRED, "billing_error"),
+        Code::PermissionDenied => (StatusCode::FORBIDDEN, "permission_error"),
+        Code::NotFound | Code::ModelNotFound => (StatusCode::NOT_FOUND, "not_found_error"),
+        Code::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error"),
+        Code::RequestTimeout => (StatusCode::REQUEST_TIMEOUT, "invalid_request_error"),
+        Code::RequestTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "invalid_request_error"),
+        Code::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid_request_error"),
+        Code::Conflict | Code::IdempotencyInProgress => (StatusCode::CONFLICT, "conflict_error"),
+        Code::Gone => (StatusCode::GONE, "not_found_error"),
+        Code::ParameterOutOfRange
+        | Code::OutputBlocked
+        | Code::GpuLimitExceeded
+        | Code::AgentLimitReached
+        | Code::KeyLimitReached
+        | Code::IdempotencyKeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_request_error"),
+        Code::RateLimitExceeded => (StatusCode::TOO_MANY_REQUESTS, "rate_limit_error"),
+        Code::InternalError => (StatusCode::INTERNAL_SERVER_ERROR, "server_error"),
+        Code::UpstreamError => (StatusCode::BAD_GATEWAY, "upstream_error"),
+        Code::UpstreamTimeout => (StatusCode::GATEWAY_TIMEOUT, "upstream_error"),
+        Code::ModelUnavailable | Code::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "server_error"),
+    }
+}
+
+/// The `type` of a code.
+pub const fn error_type(code: ErrorCode) -> &'static str {
+    status_and_type(code).1
+}
+
+/// The body of every failure (contract, Errors).
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ErrorBody {
+    /// What went wrong.
+    pub error: ErrorObject,
+}
+
+/// What went wrong.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ErrorObject {
+    /// For people: what happened and what to do.
+    pub message: String,
+    /// The family of the failure, such as `invalid_request_error`.
+    pub r#type: String,
+    /// The failure, such as `invalid_parameter`. docs/errors has a page for each.
+    pub code: String,
+    /// Path of the parameter at fault.
+    pub param: Option<String>,
+}
+
+impl From<&Error> for ErrorBody {
+    fn from(error: &Error) -> Self {
+        let error = ErrorObject {
+            message: error.message.clone(),
+            r#type: error_type(error.code).to_owned(),
+            code: error.code.as_str().to_owned(),
+            param: error.param.clone(),
+        };
+        Self { error }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let error = self.0;
+        let (status, _) = status_and_type(error.code);
+        let body = serde_json::to_vec(&ErrorBody::from(&error)).unwrap_or_default();
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        retry_headers(headers, &error);
+        response.extensions_mut().insert(Logged(Arc::new(error)));
+        response
+    }
+}
+
+/// `retry-after` in whole seconds, `retry-after-ms`, and `x-should-retry`, which the official SDKs obey.
+fn retry_headers(headers: &mut HeaderMap, error: &Error) {
+    let wait = match error.retry {
+        Retry::After(wait) => Some(wait),
+        Retry::Safe => Some(Duration::from_secs(1)),
+        Retry::Never | Retry::Unknown => None,
+    };
+    if let Some(wait) = wait {
+        let millis = u64::try_from(wait.as_micros().div_ceil(1000))
+            .unwrap_or(u64::MAX)
+            .max(1);
+        headers.insert(RETRY_AFTER, HeaderValue::from(millis.div_ceil(1000)));
+        headers.insert("retry-after-ms", HeaderValue::from(millis));
+    }
+    if error.code == ErrorCode::InsufficientCredits {
+        headers.insert("x-should-retry", HeaderValue::from_static("false"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_rounded_up_and_never_zero() {
+        for (micros, seconds, millis) in [
+            (1, "1", "1"),
+            (1_000_001, "2", "1001"),
+            (60_000_000, "60", "60000"),
+        ] {
+            let retry = Retry::After(Duration::from_micros(micros));
+            let error = Error::new(ErrorCode::RateLimitExceeded, "slow down").with_retry(retry);
+            let response = ApiError(error).into_response();
+            assert_eq!(response.headers()["retry-after"], seconds);
+            assert_eq!(response.headers()["retry-after-ms"], millis);
+        }
+    }
+
+    #[test]
+    fn a_402_must_not_be_retried() {
+        let response = ApiError(Error::new(ErrorCode::InsufficientCredits, "no")).into_response();
+        assert_eq!(response.status(), 402);
+        assert_eq!(response.headers()["x-should-retry"], "false");
+        assert!(!response.headers().contains_key("retry-after"));
+    }
+}

@@ -1,0 +1,87 @@
+//! Slows down those who try keys: more than 30 failed ones a minute from one address wait a second each. They are
+//! never told so, and a valid key from the same address is never touched.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tollgate_types::Clock;
+
+const FREE_FAILURES: u32 = 30;
+const WINDOW_MICROS: u64 = 60_000_000;
+const WAIT: Duration = Duration::from_secs(1);
+const MOST_ADDRESSES: usize = 100_000;
+/// Failures that wait at once; beyond it they are answered without waiting, so that waiting costs bounded memory.
+const MOST_WAITING: usize = 1_000;
+
+/// Failed keys by address.
+pub struct FailedKeys {
+    clock: Arc<dyn Clock>,
+    addresses: Mutex<HashMap<IpAddr, Failures>>,
+    waiting: tokio::sync::Semaphore,
+}
+
+#[derive(Clone, Copy)]
+struct Failures {
+    since: u64,
+    count: u32,
+}
+
+impl FailedKeys {
+    /// None yet.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            addresses: Mutex::default(),
+            waiting: tokio::sync::Semaphore::new(MOST_WAITING),
+        }
+    }
+
+    /// Counts a failure, and waits if there were too many.
+    pub(crate) async fn slow_down(&self, address: IpAddr) {
+        if self.count(address) > FREE_FAILURES
+            && let Ok(_permit) = self.waiting.try_acquire()
+        {
+            tokio::time::sleep(WAIT).await;
+        }
+    }
+
+    fn count(&self, address: IpAddr) -> u32 {
+        let now = self.clock.monotonic_micros();
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if addresses.len() >= MOST_ADDRESSES {
+            addresses.retain(|_, failures| now < failures.since + WINDOW_MICROS);
+            if addresses.len() >= MOST_ADDRESSES {
+                addresses.clear();
+            }
+        }
+        let failures = addresses
+            .entry(address)
+            .or_insert(Failures { since: now, count: 0 });
+        if now >= failures.since + WINDOW_MICROS {
+            *failures = Failures { since: now, count: 0 };
+        }
+        failures.count = failures.count.saturating_add(1);
+        failures.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_types::Timestamp;
+    use tollgate_types::clock::ManualClock;
+
+    use super::*;
+
+    #[test]
+    fn counts_by_address_and_forgets_after_a_minute() {
+        let clock = Arc::new(ManualClock::at(Timestamp::from_micros(1)));
+        let failed = FailedKeys::new(clock.clone());
+        let (one, other) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        (1..=31).for_each(|expected| assert_eq!(failed.count(one), expected));
+        assert_eq!(failed.count(other), 1);
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(failed.count(one), 1);
+    }
+}

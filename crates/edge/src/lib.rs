@@ -1,0 +1,19 @@
+//! The HTTP shell that all rooms share. A request passes [`shell`] (id, panic guard, log, headers), [`auth`] (who is
+//! calling, requests per minute) and [`body`] (size, time, type); an answer leaves as [`sse`], JSON or [`error`].
+
+pub mod auth;
+pub mod body;
+pub mod context;
+pub mod error;
+pub mod failed_keys;
+pub mod limits;
+pub mod query;
+pub mod shell;
+pub mod sse;
+
+pub use auth::{ControlCaller, Gate, WorkCaller};
+pub use body::JsonBody;
+pub use context::RequestContext;
+pub use error::{ApiError, ErrorBody};
+pub use query::Query;
+pub use shell::{AccessLog, Shell};

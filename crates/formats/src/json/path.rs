@@ -1,0 +1,104 @@
+//! The way from the top of a body to a value in it.
+
+use std::fmt;
+
+use crate::error::{DecodeError, Flaw};
+
+/// A list of steps on the stack, from the value up to the top. It is written out only when something is wrong.
+#[derive(Clone, Copy)]
+pub(crate) struct Path<'p> {
+    parent: Option<&'p Path<'p>>,
+    step: Step<'p>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'p> {
+    Top,
+    Key(&'p str),
+    Index(u32),
+}
+
+impl<'p> Path<'p> {
+    /// The body itself.
+    pub(crate) const TOP: Path<'static> = Path {
+        parent: None,
+        step: Step::Top,
+    };
+
+    /// The value of this key.
+    pub(crate) fn key(&'p self, key: &'p str) -> Path<'p> {
+        Path {
+            parent: Some(self),
+            step: Step::Key(key),
+        }
+    }
+
+    /// The element at this place.
+    pub(crate) fn index(&'p self, index: u32) -> Path<'p> {
+        Path {
+            parent: Some(self),
+            step: Step::Index(index),
+        }
+    }
+
+    /// `invalid_parameter` for this value. `rule` continues the sentence that starts with its name:
+    /// `must be a string`.
+    #[cold]
+    pub(crate) fn invalid(&self, rule: impl fmt::Display) -> Flaw {
+        if matches!(self.step, Step::Top) {
+            return Box::new(DecodeError {
+                code: tollgate_types::ErrorCode::InvalidParameter,
+                param: None,
+                message: format!("The request body {rule}."),
+            });
+        }
+        Box::new(DecodeError::invalid(
+            self.to_string(),
+            format!("'{self}' {rule}."),
+        ))
+    }
+
+    /// `missing_required_parameter` for a key of this object.
+    #[cold]
+    pub(crate) fn missing(&self, key: &str) -> Flaw {
+        Box::new(DecodeError::missing(self.key(key).to_string()))
+    }
+
+    /// As [`duplicate`](Self::duplicate), for this very value.
+    #[cold]
+    pub(crate) fn duplicate_here(&self) -> Flaw {
+        self.invalid(TWICE)
+    }
+
+    /// `invalid_parameter` for a key that this object has twice.
+    ///
+    /// RFC 8259 allows it, so it is no `invalid_json`; but readers disagree on which of the two counts, and what the
+    /// gateway prices must be what the upstream runs. The path tells the caller which key to remove.
+    #[cold]
+    pub(crate) fn duplicate(&self, key: &str) -> Flaw {
+        self.key(key).duplicate_here()
+    }
+}
+
+const TWICE: &str = "appears more than once; send it once";
+
+/// A key in an error is cut to this many characters, so that a hostile body is not sent back whole.
+const SHOWN_KEY: usize = 80;
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            parent.fmt(f)?;
+        }
+        match self.step {
+            Step::Top => Ok(()),
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) => {
+                if self.parent.is_some_and(|parent| parent.parent.is_some()) {
+                    f.write_str(".")?;
+                }
+                write!(f, "{key:.SHOWN_KEY$}")
+            }
+        }
+    }
+}

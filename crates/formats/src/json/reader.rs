@@ -1,0 +1,355 @@
+//! The cursor.
+
+use std::borrow::Cow;
+
+use super::number::{self, Number};
+use super::string::{Text, has_control, plain_run, scan_escape, short_plain_string};
+use super::{MAX_BYTES, MAX_DEPTH};
+use crate::error::{DecodeError, Flaw};
+
+/// What kind of value stands under the cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Object,
+    Array,
+    String,
+    Number,
+    Bool,
+    Null,
+}
+
+impl Kind {
+    /// With its article, for messages.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Kind::Object => "an object",
+            Kind::Array => "an array",
+            Kind::String => "a string",
+            Kind::Number => "a number",
+            Kind::Bool => "a boolean",
+            Kind::Null => "null",
+        }
+    }
+}
+
+/// A key of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Key<'a> {
+    /// Its name; owned when it was escaped.
+    pub(crate) name: Cow<'a, str>,
+    /// Place of its opening quote.
+    pub(crate) start: u32,
+}
+
+/// A cursor over one JSON text. Each method reads one token and says what is wrong with line, column and byte.
+///
+/// An object is read by [`begin_object`](Self::begin_object), then for every [`key`](Self::key) exactly one value; an
+/// array by [`begin_array`](Self::begin_array), then for every [`item`](Self::item) exactly one value.
+pub(crate) struct Reader<'a> {
+    text: &'a str,
+    pub(super) at: usize,
+    pub(super) depth: u32,
+    nodes_left: u32,
+    first: bool,
+}
+
+impl<'a> Reader<'a> {
+    /// A cursor at the start of the body, which may have `max_nodes` values.
+    pub(crate) fn new(body: &'a [u8], max_nodes: u32) -> Result<Self, Flaw> {
+        if body.len() > MAX_BYTES {
+            return Err(Box::new(DecodeError::invalid_json(
+                "The body is larger than 1 GiB.",
+            )));
+        }
+        let text = simdutf8::basic::from_utf8(body).map_err(|_| not_utf8(body))?;
+        Ok(Self {
+            text,
+            at: 0,
+            depth: 0,
+            nodes_left: max_nodes,
+            first: false,
+        })
+    }
+
+    /// Place of the next character that is not white space.
+    pub(crate) fn place(&mut self) -> u32 {
+        self.skip_space();
+        self.at as u32
+    }
+
+    /// Place just after the last token.
+    pub(crate) fn end(&self) -> u32 {
+        self.at as u32
+    }
+
+    /// What kind of value comes next; nothing is consumed but white space.
+    #[inline]
+    pub(crate) fn kind(&mut self) -> Result<Kind, Flaw> {
+        self.skip_space();
+        match self.peek() {
+            Some(b'"') => Ok(Kind::String),
+            Some(b'{') => Ok(Kind::Object),
+            Some(b'[') => Ok(Kind::Array),
+            Some(b'-' | b'0'..=b'9') => Ok(Kind::Number),
+            Some(b't' | b'f') => Ok(Kind::Bool),
+            Some(b'n') => Ok(Kind::Null),
+            Some(_) => Err(self.syntax("a value was expected")),
+            None => Err(self.syntax("the text ends where a value was expected")),
+        }
+    }
+
+    /// Enters the object under the cursor.
+    #[inline]
+    pub(crate) fn begin_object(&mut self) -> Result<(), Flaw> {
+        self.begin(b'{')
+    }
+
+    /// Enters the array under the cursor.
+    #[inline]
+    pub(crate) fn begin_array(&mut self) -> Result<(), Flaw> {
+        self.begin(b'[')
+    }
+
+    #[inline]
+    fn begin(&mut self, open: u8) -> Result<(), Flaw> {
+        self.skip_space();
+        if self.peek() != Some(open) {
+            return Err(self.syntax("an array or object was expected"));
+        }
+        self.count_node()?;
+        if self.depth == MAX_DEPTH {
+            return Err(self.syntax(&format!("it is nested deeper than {MAX_DEPTH} levels")));
+        }
+        self.depth += 1;
+        self.at += 1;
+        self.first = true;
+        Ok(())
+    }
+
+    /// The next key of the object, its colon consumed; `None` when the object ends.
+    #[inline]
+    pub(crate) fn key(&mut self) -> Result<Option<Key<'a>>, Flaw> {
+        if !self.another(b'}', "a comma or the end of the object was expected")? {
+            return Ok(None);
+        }
+        let start = self.at as u32;
+        if self.peek() != Some(b'"') {
+            return Err(self.syntax("a key in double quotes was expected"));
+        }
+        let name = self.text_token()?.decoded();
+        self.colon()?;
+        Ok(Some(Key { name, start }))
+    }
+
+    /// As [`key`](Self::key), for one whose name does not matter.
+    #[inline]
+    pub(super) fn skip_key(&mut self) -> Result<bool, Flaw> {
+        if !self.another(b'}', "a comma or the end of the object was expected")? {
+            return Ok(false);
+        }
+        if self.peek() != Some(b'"') {
+            return Err(self.syntax("a key in double quotes was expected"));
+        }
+        self.text_token()?;
+        self.colon()?;
+        Ok(true)
+    }
+
+    #[inline]
+    pub(super) fn colon(&mut self) -> Result<(), Flaw> {
+        self.skip_space();
+        if self.peek() != Some(b':') {
+            return Err(self.syntax("a colon was expected"));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Whether the array has another element.
+    #[inline]
+    pub(crate) fn item(&mut self) -> Result<bool, Flaw> {
+        self.another(b']', "a comma or the end of the array was expected")
+    }
+
+    #[inline]
+    fn another(&mut self, close: u8, expected: &str) -> Result<bool, Flaw> {
+        self.skip_space();
+        let first = std::mem::replace(&mut self.first, false);
+        match self.peek() {
+            Some(byte) if byte == close => {
+                self.at += 1;
+                self.depth -= 1;
+                return Ok(false);
+            }
+            Some(_) if first => return Ok(true),
+            Some(b',') => self.at += 1,
+            _ => return Err(self.syntax(expected)),
+        }
+        self.skip_space();
+        match self.peek() {
+            Some(byte) if byte == close => Err(self.syntax("a comma stands before the end")),
+            _ => Ok(true),
+        }
+    }
+
+    /// The string under the cursor.
+    #[inline]
+    pub(crate) fn string(&mut self) -> Result<Text<'a>, Flaw> {
+        self.count_node()?;
+        self.text_token()
+    }
+
+    /// A string or key, quotes and all.
+    #[inline(always)]
+    pub(super) fn text_token(&mut self) -> Result<Text<'a>, Flaw> {
+        let start = self.at + 1;
+        let rest = self.text.as_bytes().get(start..).unwrap_or_default();
+        if let Some(length) = short_plain_string(rest) {
+            self.at = start + length + 1;
+            let raw = self.text.get(start..start + length).unwrap_or_default();
+            return Ok(Text { raw, len: length });
+        }
+        self.long_text_token()
+    }
+
+    #[inline(never)]
+    fn long_text_token(&mut self) -> Result<Text<'a>, Flaw> {
+        let bytes = self.text.as_bytes();
+        let start = self.at + 1;
+        let (mut at, mut saved, mut unchecked) = (start, 0, false);
+        loop {
+            let rest = bytes.get(at..).unwrap_or_default();
+            let run = plain_run(rest);
+            at += run.length;
+            unchecked |= run.unchecked;
+            match rest.get(run.length..) {
+                Some([b'"', ..]) => break,
+                Some([b'\\', b'"' | b'\\' | b'/' | b'n' | b't' | b'r' | b'b' | b'f', ..]) => {
+                    at += 2;
+                    saved += 1;
+                }
+                Some(tail @ [b'\\', ..]) => {
+                    let escape = scan_escape(tail).map_err(|what| self.syntax_at(at, what))?;
+                    at += escape.length;
+                    saved += escape.length - escape.character.len_utf8();
+                }
+                Some([_, ..]) => return Err(self.syntax_at(at, CONTROL)),
+                _ => return Err(self.syntax_at(at, "the text ends within a string")),
+            }
+        }
+        let raw = self.text.get(start..at).unwrap_or_default();
+        if unchecked && has_control(raw.as_bytes()) {
+            return Err(self.syntax_at(at, CONTROL));
+        }
+        self.at = at + 1;
+        Ok(Text {
+            raw,
+            len: raw.len() - saved,
+        })
+    }
+
+    /// The number under the cursor.
+    #[inline]
+    pub(crate) fn number(&mut self) -> Result<Number<'a>, Flaw> {
+        self.count_node()?;
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let Some((length, integral)) = number::scan(rest.as_bytes()) else {
+            return Err(self.syntax("a number is malformed"));
+        };
+        let token = rest.get(..length).unwrap_or_default();
+        if !number::is_finite(token) {
+            return Err(self.syntax("a number is too large"));
+        }
+        self.at += length;
+        Ok(Number { token, integral })
+    }
+
+    /// The boolean under the cursor.
+    #[inline]
+    pub(crate) fn boolean(&mut self) -> Result<bool, Flaw> {
+        let value = self.peek() == Some(b't');
+        self.word(if value { "true" } else { "false" })?;
+        Ok(value)
+    }
+
+    /// The null under the cursor.
+    #[inline]
+    pub(crate) fn null(&mut self) -> Result<(), Flaw> {
+        self.word("null")
+    }
+
+    #[inline]
+    fn word(&mut self, word: &str) -> Result<(), Flaw> {
+        self.count_node()?;
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        if !rest.starts_with(word.as_bytes()) {
+            return Err(self.syntax("a value was expected"));
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    /// Fails when anything but white space follows.
+    pub(crate) fn finish(mut self) -> Result<(), Flaw> {
+        self.skip_space();
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(self.syntax("there is text after the end of the value")),
+        }
+    }
+
+    #[inline]
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    #[inline]
+    pub(super) fn skip_space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    #[inline]
+    pub(super) fn count_node(&mut self) -> Result<(), Flaw> {
+        match self.nodes_left.checked_sub(1) {
+            Some(left) => {
+                self.nodes_left = left;
+                Ok(())
+            }
+            None => Err(self.syntax("it has too many values")),
+        }
+    }
+
+    /// `invalid_json` at the cursor.
+    #[cold]
+    pub(super) fn syntax(&self, what: &str) -> Flaw {
+        self.syntax_at(self.at, what)
+    }
+
+    #[cold]
+    fn syntax_at(&self, at: usize, what: &str) -> Flaw {
+        let before = self.text.as_bytes().get(..at).unwrap_or_default();
+        let line = memchr::memchr_iter(b'\n', before).count() + 1;
+        let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
+        let column = before
+            .iter()
+            .skip(line_start)
+            .filter(|byte| !matches!(byte, 0x80..0xC0))
+            .count()
+            + 1;
+        Box::new(DecodeError::invalid_json(format!(
+            "The body is not valid JSON: {what} (line {line}, column {column}, byte {at})."
+        )))
+    }
+}
+
+const CONTROL: &str = "a control character in a string must be escaped";
+
+#[cold]
+fn not_utf8(body: &[u8]) -> Flaw {
+    let at = std::str::from_utf8(body).map_or_else(|error| error.valid_up_to(), str::len);
+    Box::new(DecodeError::invalid_json(format!(
+        "The body is not valid UTF-8 (at byte {at})."
+    )))
+}

@@ -1,0 +1,152 @@
+//! Strings as they are written, escapes and all.
+
+use std::borrow::Cow;
+
+/// A string of the JSON grammar, checked but still escaped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Text<'a> {
+    /// What stands between the quotes.
+    pub(crate) raw: &'a str,
+    /// Bytes of it once its escapes are resolved.
+    pub(crate) len: usize,
+}
+
+impl<'a> Text<'a> {
+    /// The string itself; borrowed unless it has escapes.
+    #[inline]
+    pub(crate) fn decoded(self) -> Cow<'a, str> {
+        if self.len == self.raw.len() {
+            Cow::Borrowed(self.raw)
+        } else {
+            Cow::Owned(self.unescaped())
+        }
+    }
+
+    #[cold]
+    fn unescaped(self) -> String {
+        let mut decoded = String::with_capacity(self.len);
+        let mut rest = self.raw;
+        while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+            let (plain, escaped) = rest.split_at(at);
+            decoded.push_str(plain);
+            let Ok(escape) = scan_escape(escaped.as_bytes()) else {
+                break;
+            };
+            decoded.push(escape.character);
+            rest = escaped.get(escape.length..).unwrap_or_default();
+        }
+        decoded.push_str(rest);
+        decoded
+    }
+}
+
+/// One escape sequence.
+pub(super) struct Escape {
+    /// Bytes of the sequence, its backslash included.
+    pub(super) length: usize,
+    /// What it stands for.
+    pub(super) character: char,
+}
+
+/// Reads the escape at the start of `bytes`; the error says what is wrong with it.
+pub(super) fn scan_escape(bytes: &[u8]) -> Result<Escape, &'static str> {
+    let simple = |character| Ok(Escape { length: 2, character });
+    match bytes.get(1) {
+        Some(b'"') => simple('"'),
+        Some(b'\\') => simple('\\'),
+        Some(b'/') => simple('/'),
+        Some(b'n') => simple('\n'),
+        Some(b't') => simple('\t'),
+        Some(b'r') => simple('\r'),
+        Some(b'b') => simple('\u{8}'),
+        Some(b'f') => simple('\u{c}'),
+        Some(b'u') => scan_unicode(bytes),
+        Some(_) => Err("there is an unknown escape sequence"),
+        None => Err("the text ends within a string"),
+    }
+}
+
+fn scan_unicode(bytes: &[u8]) -> Result<Escape, &'static str> {
+    const LONE: &str = "there is half of a surrogate pair";
+    let first = hex4(bytes, 2).ok_or("there is a \\u escape without four hexadecimal digits")?;
+    if let Some(character) = char::from_u32(first) {
+        return Ok(Escape { length: 6, character });
+    }
+    let is_leading = (0xD800..0xDC00).contains(&first);
+    if !is_leading || bytes.get(6..8) != Some(b"\\u") {
+        return Err(LONE);
+    }
+    let second = hex4(bytes, 8)
+        .filter(|second| (0xDC00..0xE000).contains(second))
+        .ok_or(LONE)?;
+    let code_point = 0x1_0000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+    let character = char::from_u32(code_point).ok_or(LONE)?;
+    Ok(Escape {
+        length: 12,
+        character,
+    })
+}
+
+fn hex4(bytes: &[u8], from: usize) -> Option<u32> {
+    let digits = bytes.get(from..from + 4)?;
+    digits.iter().try_fold(0, |value, digit| {
+        let digit = char::from(*digit).to_digit(16)?;
+        Some(value << 4 | digit)
+    })
+}
+
+/// Length of a string without escapes that ends within a few words. Nearly all keys and most values are such.
+#[inline]
+pub(super) fn short_plain_string(bytes: &[u8]) -> Option<usize> {
+    let (words, _) = bytes.as_chunks();
+    for (index, word) in words.iter().take(4).enumerate() {
+        if let Some(place) = special_in_word(*word) {
+            return (word[place] == b'"').then_some(8 * index + place);
+        }
+    }
+    None
+}
+
+/// How far a look at the next bytes came.
+pub(super) struct Run {
+    /// Bytes before the next quote or backslash, or all of them.
+    pub(super) length: usize,
+    /// Whether control characters among them were not looked for.
+    pub(super) unchecked: bool,
+}
+
+/// The bytes that need no attention. Escapes often stand close together: the first word finds the next one, and
+/// stops at a control character too. Prompts are long: for them the search is a vector search, and [`has_control`]
+/// comes later.
+#[inline]
+pub(super) fn plain_run(bytes: &[u8]) -> Run {
+    if let Some(place) = bytes.first_chunk().and_then(|word| special_in_word(*word)) {
+        return Run {
+            length: place,
+            unchecked: false,
+        };
+    }
+    Run {
+        length: memchr::memchr2(b'"', b'\\', bytes).unwrap_or(bytes.len()),
+        unchecked: true,
+    }
+}
+
+/// Whether there is a character that a string must not have unescaped.
+pub(super) fn has_control(bytes: &[u8]) -> bool {
+    bytes.iter().fold(u8::MAX, |least, byte| least.min(*byte)) < 0x20
+}
+
+/// Place of the first special byte of a word. Bits above the first hit may be wrong; the lowest never is.
+#[inline]
+fn special_in_word(word: [u8; 8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let word = u64::from_le_bytes(word);
+    // A byte borrows from its neighbour only when it is a hit itself; bytes above 0x7F are none.
+    let quotes = (word ^ (ONES * b'"' as u64)).wrapping_sub(ONES);
+    let backslashes = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
+    let controls = word.wrapping_sub(ONES * 0x20);
+    let hits = (quotes | backslashes | controls) & !word & HIGH;
+    (hits != 0).then(|| hits.trailing_zeros() as usize / 8)
+}

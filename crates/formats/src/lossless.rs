@@ -1,0 +1,98 @@
+//! Changing a few places of a body and keeping every other byte.
+
+use bytes::Bytes;
+
+/// A range of bytes of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Span {
+    /// First byte.
+    pub start: u32,
+    /// Just after the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// The bytes from `start` to before `end`.
+    pub(crate) const fn new(start: u32, end: u32) -> Self {
+        Self { start, end }
+    }
+
+    /// The empty range at a place: an edit of it inserts.
+    pub(crate) const fn at(place: u32) -> Self {
+        Self::new(place, place)
+    }
+
+    /// These bytes of the body.
+    pub fn of(self, body: &[u8]) -> &[u8] {
+        body.get(self.start as usize..self.end as usize)
+            .unwrap_or_default()
+    }
+}
+
+/// Other bytes for a range of a body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edit<'e> {
+    /// What is replaced.
+    pub(crate) span: Span,
+    /// By what.
+    pub(crate) with: &'e [u8],
+}
+
+impl<'e> Edit<'e> {
+    /// Replaces a range.
+    pub(crate) const fn replace(span: Span, with: &'e [u8]) -> Self {
+        Self { span, with }
+    }
+
+    /// Inserts at a place.
+    pub(crate) const fn insert(place: u32, with: &'e [u8]) -> Self {
+        Self::replace(Span::at(place), with)
+    }
+
+    /// Drops a range.
+    pub(crate) const fn delete(span: Span) -> Self {
+        Self::replace(span, b"")
+    }
+}
+
+/// The body with the edits carried out, between `before` and `after`, in one allocation. Edits are in the order of
+/// the body and do not overlap; at one place, they apply in the order given.
+pub(crate) fn splice(before: &[u8], body: &[u8], edits: &[Edit<'_>], after: &[u8]) -> Bytes {
+    let removed: usize = edits
+        .iter()
+        .map(|edit| (edit.span.end - edit.span.start) as usize)
+        .sum();
+    let added: usize = edits.iter().map(|edit| edit.with.len()).sum();
+    let length = (before.len() + body.len() + added + after.len()).saturating_sub(removed);
+    let mut out = Vec::with_capacity(length);
+    out.extend_from_slice(before);
+    let mut copied = 0;
+    for edit in edits {
+        debug_assert!(copied <= edit.span.start, "edits are in order");
+        out.extend_from_slice(Span::new(copied, edit.span.start).of(body));
+        out.extend_from_slice(edit.with);
+        copied = edit.span.end;
+    }
+    out.extend_from_slice(body.get(copied as usize..).unwrap_or_default());
+    out.extend_from_slice(after);
+    Bytes::from(out)
+}
+
+/// The range to delete so that an object loses one field and stays well formed: the field and one comma. `field`
+/// begins at the key and ends with the value. Only one field of an object can be taken out this way.
+pub(crate) fn field_with_comma(body: &[u8], field: Span) -> Span {
+    let is_space = |byte: &u8| byte.is_ascii_whitespace();
+    let before = body.get(..field.start as usize).unwrap_or_default();
+    let after = body.get(field.end as usize..).unwrap_or_default();
+    if let Some(comma) = before.iter().rposition(|byte| !is_space(byte))
+        && before.get(comma) == Some(&b',')
+    {
+        return Span::new(comma as u32, field.end);
+    }
+    match after.iter().position(|byte| !is_space(byte)) {
+        Some(comma) if after.get(comma) == Some(&b',') => {
+            Span::new(field.start, field.end + comma as u32 + 1)
+        }
+        _ => field,
+    }
+}

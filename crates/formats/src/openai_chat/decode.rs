@@ -1,0 +1,288 @@
+//! From the wire to the common form.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tollgate_types::generate::{
+    Choice, FinishReason, GenerateRequest, GenerateResponse, Message, Part, ResponseFormat, Role, Sampling,
+    Tool, ToolCall, ToolChoice,
+};
+
+use super::usage::read_usage_value;
+use super::{validate, wire};
+use crate::error::DecodeError;
+
+/// Reads a request. It accepts exactly what [`validate()`] accepts; top-level fields that neither the format nor the
+/// common form knows are in `extra`.
+pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
+    validate(body)?;
+    let request: wire::Request = serde_json::from_slice(body)
+        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be read: {error}.")))?;
+    Ok(request_from_wire(request))
+}
+
+fn request_from_wire(request: wire::Request) -> GenerateRequest {
+    let mut extra = request.extra;
+    let options = request.stream_options.unwrap_or_default();
+    if !options.extra.is_empty() {
+        extra.insert("stream_options".to_owned(), Value::Object(options.extra));
+    }
+    let top_logprobs = request.top_logprobs.unwrap_or(0);
+    GenerateRequest {
+        model: request.model,
+        messages: request.messages.into_iter().map(message_from_wire).collect(),
+        max_tokens: request.max_completion_tokens.or(request.max_tokens),
+        n: request.n.unwrap_or(1),
+        stream: request.stream.unwrap_or(false),
+        include_usage: options.include_usage.unwrap_or(false),
+        stop: match request.stop {
+            None => Vec::new(),
+            Some(wire::Stop::One(text)) => vec![text],
+            Some(wire::Stop::Several(texts)) => texts,
+        },
+        sampling: Sampling {
+            temperature: request.temperature,
+            top_p: request.top_p,
+            frequency_penalty: request.frequency_penalty,
+            presence_penalty: request.presence_penalty,
+            seed: request.seed,
+        },
+        tools: request
+            .tools
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(tool_from_wire)
+            .collect(),
+        tool_choice: request.tool_choice.map(tool_choice_from_wire).unwrap_or_default(),
+        parallel_tool_calls: request.parallel_tool_calls,
+        response_format: request
+            .response_format
+            .map(response_format_from_wire)
+            .unwrap_or_default(),
+        reasoning_effort: request.reasoning_effort,
+        top_logprobs: request.logprobs.unwrap_or(false).then_some(top_logprobs),
+        extra,
+    }
+}
+
+/// A message of a request. `developer` and `system` are the same; the deprecated role `function` is a tool result
+/// that names its tool instead of its call.
+fn message_from_wire(message: wire::Message) -> Message {
+    let role = match &*message.role {
+        "system" | "developer" => Role::System,
+        "assistant" => Role::Assistant,
+        "tool" | "function" => Role::Tool,
+        _ => Role::User,
+    };
+    let mut extra = message.extra;
+    let mut parts = if role == Role::Assistant {
+        take_reasoning(&mut extra)
+    } else {
+        Vec::new()
+    };
+    parts.extend(parts_from_wire(message.content));
+    parts.extend(
+        message
+            .refusal
+            .filter(|_| role == Role::Assistant)
+            .map(Part::Refusal),
+    );
+    Message {
+        role,
+        parts,
+        tool_calls: tool_calls_from_wire(message.tool_calls),
+        tool_call_id: message.tool_call_id.filter(|_| message.role == "tool"),
+        name: message.name,
+        extra,
+    }
+}
+
+/// Reasoning text stands under one of two names; some servers send it under both.
+fn take_reasoning(extra: &mut Map<String, Value>) -> Vec<Part> {
+    let mut texts = Vec::new();
+    for name in ["reasoning_content", "reasoning"] {
+        if extra
+            .get(name)
+            .is_some_and(|value| value.is_string() || value.is_null())
+            && let Some(Value::String(text)) = extra.shift_remove(name)
+        {
+            texts.push(text);
+        }
+    }
+    texts.truncate(1);
+    texts.retain(|text| !text.is_empty());
+    texts.into_iter().map(Part::Reasoning).collect()
+}
+
+/// The parts of a content; those of unknown types are left out.
+pub(super) fn parts_from_wire(content: Option<wire::Content>) -> Vec<Part> {
+    match content {
+        None => Vec::new(),
+        Some(wire::Content::Text(text)) => vec![Part::Text(text)],
+        Some(wire::Content::Parts(parts)) => parts.into_iter().filter_map(part_from_wire).collect(),
+    }
+}
+
+fn part_from_wire(part: wire::ContentPart) -> Option<Part> {
+    match &*part.kind {
+        "text" => part.text.map(Part::Text),
+        "refusal" => part.refusal.map(Part::Refusal),
+        "image_url" => part.image_url.map(|image| Part::Image {
+            url: image.url,
+            detail: image.detail,
+        }),
+        "input_audio" => part.input_audio.map(|audio| Part::Audio {
+            data: audio.data,
+            format: audio.format,
+        }),
+        "file" => part.file.map(|file| Part::File {
+            file_id: file.file_id,
+            data: file.file_data,
+            filename: file.filename,
+        }),
+        // Mistral's way to show reasoning in an answer.
+        "thinking" => {
+            let thinking = part.extra.get("thinking")?;
+            Some(Part::Reasoning(plain_text(
+                wire::Content::deserialize(thinking).ok()?,
+            )))
+        }
+        _ => None,
+    }
+}
+
+/// The text of a content, its parts put together.
+fn plain_text(content: wire::Content) -> String {
+    match content {
+        wire::Content::Text(text) => text,
+        wire::Content::Parts(parts) => parts.into_iter().filter_map(|part| part.text).collect(),
+    }
+}
+
+fn tool_calls_from_wire(calls: Option<Vec<wire::ToolCall>>) -> Vec<ToolCall> {
+    calls
+        .unwrap_or_default()
+        .into_iter()
+        .map(tool_call_from_wire)
+        .collect()
+}
+
+fn tool_call_from_wire(call: wire::ToolCall) -> ToolCall {
+    let custom = call.kind == "custom";
+    let (name, arguments) = if custom {
+        let custom = call.custom.unwrap_or_default();
+        (custom.name, custom.input)
+    } else {
+        let function = call.function.unwrap_or_default();
+        (function.name, function.arguments)
+    };
+    ToolCall {
+        id: call.id,
+        name: name.unwrap_or_default(),
+        arguments: arguments.unwrap_or_default(),
+        custom,
+    }
+}
+
+fn tool_from_wire(tool: wire::Tool) -> Option<Tool> {
+    if tool.kind == "custom" {
+        let custom = tool.custom?;
+        return Some(Tool::Custom {
+            name: custom.name,
+            description: custom.description,
+            format: custom.format,
+        });
+    }
+    let function = tool.function?;
+    Some(Tool::Function {
+        name: function.name,
+        description: function.description,
+        parameters: function.parameters,
+        strict: function.strict,
+    })
+}
+
+fn tool_choice_from_wire(choice: wire::ToolChoice) -> ToolChoice {
+    match choice {
+        wire::ToolChoice::Mode(mode) => match &*mode {
+            "none" => ToolChoice::None,
+            "required" => ToolChoice::Required,
+            _ => ToolChoice::Auto,
+        },
+        wire::ToolChoice::Tool(chosen) => match (&*chosen.kind, chosen.allowed_tools) {
+            ("allowed_tools", Some(allowed)) => ToolChoice::Allowed {
+                required: allowed.mode == "required",
+                names: allowed.tools.iter().filter_map(name_of_tool).collect(),
+            },
+            (kind, _) => {
+                let named = if kind == "custom" {
+                    chosen.custom
+                } else {
+                    chosen.function
+                };
+                named.map_or(ToolChoice::Auto, |named| ToolChoice::Named(named.name))
+            }
+        },
+    }
+}
+
+/// The name in `{type, function: {name}}` or `{type, custom: {name}}`.
+fn name_of_tool(tool: &Value) -> Option<String> {
+    let named = ["function", "custom"].iter().find_map(|key| tool.get(key))?;
+    named.get("name")?.as_str().map(str::to_owned)
+}
+
+fn response_format_from_wire(format: wire::ResponseFormat) -> ResponseFormat {
+    match (&*format.kind, format.json_schema) {
+        ("json_object", _) => ResponseFormat::JsonObject,
+        ("json_schema", Some(schema)) => ResponseFormat::JsonSchema {
+            name: schema.name,
+            description: schema.description,
+            schema: schema.schema.unwrap_or(Value::Null),
+            strict: schema.strict,
+        },
+        _ => ResponseFormat::Text,
+    }
+}
+
+/// Reads a whole answer of an upstream, leniently: what is missing gets a default, a usage report that makes no sense
+/// is no report. `extra` keeps what the common form does not have, but never the upstream's usage object.
+pub fn decode_response(body: &[u8]) -> Result<GenerateResponse, DecodeError> {
+    let answer: wire::Answer = serde_json::from_slice(body)
+        .map_err(|error| DecodeError::invalid_json(format!("The answer cannot be read: {error}.")))?;
+    let mut extra = answer.extra;
+    let usage = extra.shift_remove("usage");
+    Ok(GenerateResponse {
+        id: answer.id,
+        created: answer.created.as_i64().unwrap_or(0),
+        model: answer.model,
+        choices: answer.choices.into_iter().map(choice_from_wire).collect(),
+        usage: usage.and_then(|usage| read_usage_value(&usage).usage),
+        extra,
+    })
+}
+
+fn choice_from_wire(choice: wire::Choice) -> Choice {
+    let message = message_from_wire(wire::Message {
+        role: "assistant".to_owned(),
+        ..choice.message.unwrap_or_default()
+    });
+    Choice {
+        index: choice.index,
+        finish: finish_from_wire(choice.finish_reason.as_deref(), !message.tool_calls.is_empty()),
+        parts: message.parts,
+        tool_calls: message.tool_calls,
+        logprobs: choice.logprobs,
+        extra: message.extra,
+    }
+}
+
+/// Why a choice ended. Some servers say `stop` or nothing when they call tools, and some have words of their own.
+pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> FinishReason {
+    match reason {
+        Some("length" | "max_tokens" | "model_length") => FinishReason::Length,
+        Some("tool_calls" | "function_call") => FinishReason::ToolCalls,
+        Some("content_filter") => FinishReason::ContentFilter,
+        _ if called_tools => FinishReason::ToolCalls,
+        _ => FinishReason::Stop,
+    }
+}

@@ -1,0 +1,256 @@
+//! What the gateway knows of a chat request after one look at its bytes.
+
+use std::borrow::Cow;
+
+use crate::error::DecodeError;
+use crate::lossless::Span;
+
+macro_rules! fields {
+    ($($variant:ident => $name:literal,)*) => {
+        /// A top-level field of a chat request that the format knows.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Field {
+            $(
+                #[doc = concat!("`", $name, "`")]
+                $variant,
+            )*
+        }
+
+        impl Field {
+            /// Every field.
+            pub const ALL: &'static [Field] = &[$(Field::$variant,)*];
+
+            /// Its name on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Field::$variant => $name,)*
+                }
+            }
+
+            /// The field with this name.
+            pub fn parse(name: &str) -> Option<Field> {
+                match name {
+                    $($name => Some(Field::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+// The commonest first: names are compared in this order.
+fields! {
+    Model => "model",
+    Messages => "messages",
+    Stream => "stream",
+    StreamOptions => "stream_options",
+    Temperature => "temperature",
+    MaxTokens => "max_tokens",
+    MaxCompletionTokens => "max_completion_tokens",
+    Tools => "tools",
+    ToolChoice => "tool_choice",
+    ParallelToolCalls => "parallel_tool_calls",
+    ResponseFormat => "response_format",
+    ReasoningEffort => "reasoning_effort",
+    TopP => "top_p",
+    N => "n",
+    Stop => "stop",
+    Seed => "seed",
+    FrequencyPenalty => "frequency_penalty",
+    PresencePenalty => "presence_penalty",
+    LogitBias => "logit_bias",
+    Logprobs => "logprobs",
+    TopLogprobs => "top_logprobs",
+    User => "user",
+    Metadata => "metadata",
+    Store => "store",
+    ServiceTier => "service_tier",
+    Verbosity => "verbosity",
+    Modalities => "modalities",
+    Audio => "audio",
+    Prediction => "prediction",
+    WebSearchOptions => "web_search_options",
+    Moderation => "moderation",
+    PromptCacheKey => "prompt_cache_key",
+    PromptCacheOptions => "prompt_cache_options",
+    PromptCacheRetention => "prompt_cache_retention",
+    SafetyIdentifier => "safety_identifier",
+    Functions => "functions",
+    FunctionCall => "function_call",
+}
+
+/// Hints of other families that some clients send everywhere. They are accepted, never forwarded, and reported as
+/// ignored.
+pub const IGNORED_HINTS: &[&str] = &[
+    "client_metadata",
+    "context_management",
+    "diagnostics",
+    "betas",
+    "labels",
+];
+
+/// The shape that the answer must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ResponseFormatKind {
+    /// Free text.
+    #[default]
+    Text,
+    /// Any JSON object.
+    JsonObject,
+    /// JSON that matches a schema.
+    JsonSchema,
+}
+
+/// The caller's cap on output tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxTokens {
+    /// At least 1.
+    pub value: u64,
+    /// [`Field::MaxCompletionTokens`] or [`Field::MaxTokens`]; the former when both were sent with the same value.
+    pub field: Field,
+}
+
+/// What of the conversation is not text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Media {
+    /// Pictures.
+    pub images: u32,
+    /// Sounds.
+    pub audio: u32,
+    /// Documents.
+    pub files: u32,
+    /// Bytes of the body that are inline media, data URLs and base64. They count in the body but are no text.
+    pub inline_bytes: u64,
+}
+
+/// A validated chat request, without its content. Places in the body are kept for
+/// [`splice_request`](super::splice_request).
+#[derive(Clone, Debug)]
+pub struct ChatHead<'a> {
+    /// The model as the caller named it.
+    pub model: Cow<'a, str>,
+    /// Whether the answer is streamed.
+    pub stream: bool,
+    /// Whether the caller asked for usage at the end of the stream.
+    pub include_usage: bool,
+    /// The caller's cap on output tokens, if it set one.
+    pub max_tokens: Option<MaxTokens>,
+    /// How many answers, 1 to 128.
+    pub n: u32,
+    /// How many messages, at least 1.
+    pub messages: u32,
+    /// How many tools, deprecated functions included.
+    pub tools: u32,
+    /// The shape that the answer must have.
+    pub response_format: ResponseFormatKind,
+    /// Whether token probabilities are asked for.
+    pub logprobs: bool,
+    /// Whether spoken output is asked for.
+    pub audio_output: bool,
+    /// `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
+    pub reasoning_effort: Option<&'static str>,
+    /// Sampling temperature, 0 to 2: some models take less.
+    pub temperature: Option<f64>,
+    /// `auto`, `default`, `flex`, `scale`, `priority` or `fast`.
+    pub service_tier: Option<&'static str>,
+    /// Whether the caller wants the answer stored.
+    pub store: bool,
+    /// What of the conversation is not text.
+    pub media: Media,
+    pub(super) present: u64,
+    pub(super) layout: Layout,
+}
+
+impl ChatHead<'_> {
+    /// The same without a borrow of the body, so that it can be kept beside it.
+    pub fn into_owned(self) -> ChatHead<'static> {
+        ChatHead {
+            model: Cow::Owned(self.model.into_owned()),
+            stream: self.stream,
+            include_usage: self.include_usage,
+            max_tokens: self.max_tokens,
+            n: self.n,
+            messages: self.messages,
+            tools: self.tools,
+            response_format: self.response_format,
+            logprobs: self.logprobs,
+            audio_output: self.audio_output,
+            reasoning_effort: self.reasoning_effort,
+            temperature: self.temperature,
+            service_tier: self.service_tier,
+            store: self.store,
+            media: self.media,
+            present: self.present,
+            layout: self.layout,
+        }
+    }
+
+    /// Whether the field was sent with a value other than null.
+    pub fn has(&self, field: Field) -> bool {
+        self.present & (1 << field as u8) != 0
+    }
+
+    /// Names of top-level fields that the format does not know, in the order of the body, ignored hints included.
+    pub fn unknown_fields(&self) -> impl Iterator<Item = &str> {
+        self.layout.unknown.iter().map(|name| &**name)
+    }
+
+    /// Hints that were sent and are dropped when the request is forwarded, unless `allowed` lets them through.
+    pub fn ignored_hints<'h>(&'h self, allowed: &'h [&str]) -> impl Iterator<Item = &'h str> {
+        self.unknown_fields()
+            .filter(|name| IGNORED_HINTS.contains(name) && !allowed.contains(name))
+    }
+}
+
+/// Refuses fields that neither the format knows nor `allowed` lets through, with `unknown_parameter`. `allowed` names
+/// vendor fields of the provider that was chosen, which is why this is not part of [`validate`](super::validate()).
+pub fn check_unknown(head: &ChatHead<'_>, allowed: &[&str]) -> Result<(), DecodeError> {
+    let is_fine = |name: &&str| allowed.contains(name) || IGNORED_HINTS.contains(name);
+    match head.unknown_fields().find(|name| !is_fine(name)) {
+        Some(name) => Err(DecodeError::unknown(name.chars().take(80).collect::<String>())),
+        None => Ok(()),
+    }
+}
+
+/// Where things stand in the body.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Layout {
+    /// Just after the opening brace.
+    pub(super) open: u32,
+    /// Every top-level field in the order of the body.
+    pub(super) fields: Vec<FieldPlace>,
+    /// Names of those without a [`Field`].
+    pub(super) unknown: Vec<Box<str>>,
+    /// `stream_options`, when it is an object.
+    pub(super) stream_options: Option<StreamOptionsPlace>,
+}
+
+/// Where one top-level field stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FieldPlace {
+    /// Which one; otherwise its index in [`Layout::unknown`].
+    pub(super) name: FieldName,
+    /// Place of the key's opening quote.
+    pub(super) key: u32,
+    /// The value.
+    pub(super) value: Span,
+}
+
+/// A field's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FieldName {
+    Known(Field),
+    Unknown(u32),
+}
+
+/// What the body says in `stream_options`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StreamOptionsPlace {
+    /// Just after its opening brace.
+    pub(super) open: u32,
+    /// Whether it has no key at all.
+    pub(super) empty: bool,
+    /// The value of `include_usage`, when the key is there.
+    pub(super) include_usage: Option<Span>,
+}

@@ -1,0 +1,123 @@
+//! Whole answers.
+
+use bytes::Bytes;
+use tollgate_types::Credits;
+
+use super::super::usage::UsageReport;
+use super::output::Output;
+use super::usage_object::UsagePlace;
+use crate::error::DecodeError;
+use crate::json::{Kind, Reader, write_string};
+use crate::lossless::{Edit, Span, splice};
+
+/// A whole answer of an upstream, without its content.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseHead {
+    /// How many choices it has. None means that it is no answer.
+    pub choices: u32,
+    /// What it says was consumed.
+    pub report: UsageReport,
+    /// Bytes of text, reasoning, refusals and tool arguments, escapes resolved.
+    pub output_bytes: u64,
+    /// Whether it is an error object in the guise of an answer.
+    pub is_error: bool,
+    model: Option<Span>,
+    usage: Option<UsagePlace>,
+    /// Just after the opening brace.
+    open: u32,
+    empty: bool,
+}
+
+/// Reads a whole answer. The error is that of a text that is not a JSON object; what is merely odd is passed over.
+pub fn inspect_response(body: &[u8]) -> Result<ResponseHead, DecodeError> {
+    let mut reader = Reader::new(body, u32::MAX)?;
+    reader.kind()?;
+    reader.begin_object()?;
+    let mut head = ResponseHead {
+        choices: 0,
+        report: UsageReport::default(),
+        output_bytes: 0,
+        is_error: false,
+        model: None,
+        usage: None,
+        open: reader.end(),
+        empty: true,
+    };
+    while let Some(key) = reader.key()? {
+        head.empty = false;
+        let start = reader.place();
+        match &*key.name {
+            "model" => {
+                reader.skip()?;
+                head.model = Some(Span::new(start, reader.end()));
+            }
+            "choices" => {
+                let output = Output::read(&mut reader)?;
+                head.choices = output.choices;
+                head.output_bytes = output.bytes;
+            }
+            "usage" => {
+                let (place, report) = UsagePlace::read(&mut reader, key.start)?;
+                head.usage = Some(place);
+                head.report = report;
+            }
+            "error" => {
+                head.is_error = reader.kind()? != Kind::Null;
+                reader.skip()?;
+            }
+            _ => reader.skip()?,
+        }
+    }
+    reader.finish()?;
+    Ok(head)
+}
+
+/// The answer as the caller gets it: `model` as the caller named it, and in `usage` the cost to the caller in place of
+/// any cost that the upstream named. `head` is what [`inspect_response`] made of this body.
+pub fn splice_response(
+    body: &Bytes,
+    head: &ResponseHead,
+    public_model: &str,
+    cost: Option<Credits>,
+) -> Bytes {
+    let mut model = Vec::with_capacity(public_model.len() + 16);
+    let mut edits = Vec::with_capacity(2);
+    if head.model.is_none() {
+        model.extend_from_slice(b"\"model\":");
+    }
+    write_string(&mut model, public_model);
+    match head.model {
+        Some(place) if place.of(body) == model => {}
+        Some(place) => edits.push(Edit::replace(place, &model)),
+        None => {
+            if !head.empty {
+                model.push(b',');
+            }
+            edits.push(Edit::insert(head.open, &model));
+        }
+    }
+    let usage = head
+        .usage
+        .and_then(|usage| Some((usage.value, usage.rewritten(body, cost)?)));
+    if let Some((place, with)) = &usage {
+        edits.push(Edit::replace(*place, with));
+    }
+    if edits.is_empty() {
+        return body.clone();
+    }
+    edits.sort_by_key(|edit| edit.span.start);
+    splice(b"", body, &edits, b"")
+}
+
+/// A whole answer that already carries the caller's model, with the cost in its `usage`. Unchanged when it has no
+/// usage object.
+pub fn with_cost(body: &Bytes, cost: Credits) -> Result<Bytes, DecodeError> {
+    let head = inspect_response(body)?;
+    let usage = head
+        .usage
+        .and_then(|usage| Some((usage.value, usage.rewritten(body, Some(cost))?)));
+    Ok(match &usage {
+        Some((place, with)) => splice(b"", body, &[Edit::replace(*place, with)], b""),
+        None => body.clone(),
+    })
+}

@@ -1,0 +1,78 @@
+//! The usage object of an answer: what it says, and the same with the caller's cost in it.
+
+use tollgate_types::Credits;
+
+use super::super::usage::{Reported, UsageReport, is_cost};
+use crate::error::Flaw;
+use crate::json::{Kind, Reader};
+use crate::lossless::Span;
+
+/// Where the value of `usage` stands and what it says.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct UsagePlace {
+    /// The field, from its key.
+    pub(super) field: Span,
+    /// Its value.
+    pub(super) value: Span,
+    /// Whether the value is an object.
+    pub(super) is_object: bool,
+    /// Whether it has a cost that is not the caller's.
+    pub(super) has_cost: bool,
+}
+
+impl UsagePlace {
+    /// Reads the value of the key that stands at `key`.
+    pub(super) fn read(reader: &mut Reader<'_>, key: u32) -> Result<(UsagePlace, UsageReport), Flaw> {
+        let start = reader.place();
+        let kind = reader.kind()?;
+        let mut place = UsagePlace {
+            is_object: kind == Kind::Object,
+            ..UsagePlace::default()
+        };
+        let report = if place.is_object {
+            let reported = Reported::read(reader)?;
+            place.has_cost = reported.has_cost;
+            reported.normalise()
+        } else {
+            reader.skip()?;
+            UsageReport {
+                usage: None,
+                implausible: kind != Kind::Null,
+            }
+        };
+        place.field = Span::new(key, reader.end());
+        place.value = Span::new(start, reader.end());
+        Ok((place, report))
+    }
+
+    /// Other bytes for the value, when it needs any: without the upstream's own cost, with the caller's.
+    pub(super) fn rewritten(&self, body: &[u8], cost: Option<Credits>) -> Option<Vec<u8>> {
+        let needed = self.is_object && (self.has_cost || cost.is_some());
+        if !needed {
+            return None;
+        }
+        rewrite(self.value.of(body), cost).ok()
+    }
+}
+
+fn rewrite(object: &[u8], cost: Option<Credits>) -> Result<Vec<u8>, Flaw> {
+    let mut out = Vec::with_capacity(object.len() + 40);
+    let mut reader = Reader::new(object, u32::MAX)?;
+    reader.begin_object()?;
+    out.push(b'{');
+    while let Some(key) = reader.key()? {
+        reader.skip()?;
+        if !is_cost(&key.name) {
+            out.extend_from_slice(Span::new(key.start, reader.end()).of(object));
+            out.push(b',');
+        }
+    }
+    if let Some(cost) = cost {
+        out.extend_from_slice(format!("\"cost\":\"{cost}\",").as_bytes());
+    }
+    if out.len() > 1 {
+        out.pop();
+    }
+    out.push(b'}');
+    Ok(out)
+}

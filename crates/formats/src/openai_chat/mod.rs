@@ -1,0 +1,30 @@
+//! OpenAI chat completions, `POST /v1/chat/completions`.
+//!
+//! Two ways lead through this format. The hot one, when the upstream speaks it too: [`validate()`] the bytes,
+//! [`splice_request`] them for the upstream, then [`inspect_response`] and [`splice_response`] the answer, or
+//! [`inspect_event`] and [`splice_event`] each event of it. The other one goes over the common form: decode, encode.
+
+mod decode;
+mod encode;
+mod error_body;
+mod head;
+mod lossless;
+mod stream;
+mod usage;
+mod validate;
+mod wire;
+
+pub use decode::{decode_request, decode_response};
+pub use encode::{encode_request, encode_response};
+pub use error_body::{ErrorReport, MAX_ERROR_MESSAGE, encode_error, encode_error_event, read_error};
+pub use head::{ChatHead, Field, IGNORED_HINTS, MaxTokens, Media, ResponseFormatKind, check_unknown};
+pub use lossless::{
+    CapName, EventEdits, EventHead, EventKind, RequestEdits, ResponseHead, event_with_cost, inspect_event,
+    inspect_response, splice_event, splice_request, splice_response, with_cost,
+};
+pub use stream::{StreamDecoder, StreamEncoder, encode_usage_event};
+pub use usage::{UsageReport, encode_usage, read_usage};
+pub use validate::validate;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! From the common form to events.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+use tollgate_types::stream::StreamEvent;
+use tollgate_types::{Credits, Usage};
+
+use super::super::encode::finish_to_wire;
+use super::super::usage::encode_usage;
+use super::super::wire::{CallPiece, Content, Delta, FunctionCall};
+use crate::sse;
+
+/// Writes a streamed answer, event by event, for one caller. The rules of the format that it keeps: the first chunk of
+/// a choice has the role and no text; id, time and model are the same on all chunks; a choice ends with an empty delta
+/// and its reason; when the caller asked for usage, it comes in a chunk of its own without choices and all chunks
+/// before have `usage: null`.
+#[derive(Debug)]
+pub struct StreamEncoder {
+    id: String,
+    created: i64,
+    model: String,
+    include_usage: bool,
+    /// Choices whose role was sent.
+    begun: Vec<u32>,
+}
+
+impl StreamEncoder {
+    /// For a caller who named the model so, and asked for usage or did not.
+    pub fn new(public_model: &str, include_usage: bool) -> Self {
+        Self {
+            id: String::new(),
+            created: 0,
+            model: public_model.to_owned(),
+            include_usage,
+            begun: Vec::new(),
+        }
+    }
+
+    /// The bytes of one step of the answer: a whole event, or two when a choice begins. `None` for what the caller must
+    /// not see. `cost` goes into the usage event.
+    pub fn encode(&mut self, event: &StreamEvent, cost: Option<Credits>) -> Option<Bytes> {
+        let (choice, delta, logprobs) = match event {
+            StreamEvent::Start { id, created, .. } => {
+                self.id.clone_from(id);
+                self.created = *created;
+                return self.begin(0);
+            }
+            StreamEvent::Usage(usage) => {
+                let usage = encode_usage(usage, cost);
+                return self.include_usage.then(|| self.chunk(Vec::new(), Some(usage)));
+            }
+            StreamEvent::Finish { choice, reason } => {
+                let reason = Some(finish_to_wire(*reason));
+                return Some(self.piece(*choice, Delta::default(), None, reason));
+            }
+            StreamEvent::Text {
+                choice,
+                text,
+                logprobs,
+            } => (*choice, text_delta(text), logprobs.clone()),
+            StreamEvent::Reasoning { choice, text } => (*choice, reasoning_delta(text), None),
+            StreamEvent::Refusal { choice, text } => (*choice, refusal_delta(text), None),
+            StreamEvent::ToolCallStart {
+                choice,
+                call,
+                id,
+                name,
+            } => (*choice, call_start_delta(*call, id, name), None),
+            StreamEvent::ToolCallArguments {
+                choice,
+                call,
+                arguments,
+            } => (*choice, call_arguments_delta(*call, arguments), None),
+        };
+        Some(self.piece(choice, delta, logprobs, None))
+    }
+
+    /// The event that ends the stream. After an error there is none.
+    pub fn done() -> Bytes {
+        Bytes::from_static(sse::DONE_EVENT)
+    }
+
+    fn begin(&mut self, choice: u32) -> Option<Bytes> {
+        if self.begun.contains(&choice) {
+            return None;
+        }
+        self.begun.push(choice);
+        let delta = Delta {
+            role: Some("assistant".to_owned()),
+            ..text_delta("")
+        };
+        Some(self.chunk(vec![ChoiceChunk::new(choice, delta, None, None)], None))
+    }
+
+    fn piece(
+        &mut self,
+        choice: u32,
+        delta: Delta,
+        logprobs: Option<Value>,
+        finish_reason: Option<&'static str>,
+    ) -> Bytes {
+        let role = self.begin(choice);
+        let piece = self.chunk(
+            vec![ChoiceChunk::new(choice, delta, logprobs, finish_reason)],
+            None,
+        );
+        match role {
+            Some(role) => [role, piece].concat().into(),
+            None => piece,
+        }
+    }
+
+    fn chunk(&self, choices: Vec<ChoiceChunk>, usage: Option<Value>) -> Bytes {
+        Chunk {
+            id: &self.id,
+            object: OBJECT,
+            created: self.created,
+            model: &self.model,
+            choices,
+            usage: self.include_usage.then(|| usage.unwrap_or(Value::Null)),
+        }
+        .event()
+    }
+}
+
+/// A usage event for a stream of which only single chunks are known: what a caller that asked for usage gets when the
+/// upstream sent none. `id` and `created` are those of the other chunks.
+pub fn encode_usage_event(
+    id: &str,
+    created: i64,
+    public_model: &str,
+    usage: &Usage,
+    cost: Option<Credits>,
+) -> Bytes {
+    Chunk {
+        id,
+        object: OBJECT,
+        created,
+        model: public_model,
+        choices: Vec::new(),
+        usage: Some(encode_usage(usage, cost)),
+    }
+    .event()
+}
+
+const OBJECT: &str = "chat.completion.chunk";
+
+#[derive(Serialize)]
+struct Chunk<'e> {
+    id: &'e str,
+    object: &'static str,
+    created: i64,
+    model: &'e str,
+    choices: Vec<ChoiceChunk>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Value>,
+}
+
+impl Chunk<'_> {
+    fn event(&self) -> Bytes {
+        let mut out = Vec::with_capacity(256);
+        out.extend_from_slice(b"data: ");
+        // Writing plain data into memory cannot fail.
+        let _ = serde_json::to_writer(&mut out, self);
+        out.extend_from_slice(b"\n\n");
+        Bytes::from(out)
+    }
+}
+
+#[derive(Serialize)]
+struct ChoiceChunk {
+    index: u32,
+    delta: Delta,
+    logprobs: Option<Value>,
+    finish_reason: Option<&'static str>,
+}
+
+impl ChoiceChunk {
+    fn new(index: u32, delta: Delta, logprobs: Option<Value>, finish_reason: Option<&'static str>) -> Self {
+        Self {
+            index,
+            delta,
+            logprobs,
+            finish_reason,
+        }
+    }
+}
+
+fn text_delta(text: &str) -> Delta {
+    Delta {
+        content: Some(Content::Text(text.to_owned())),
+        ..Delta::default()
+    }
+}
+
+fn reasoning_delta(text: &str) -> Delta {
+    Delta {
+        reasoning_content: Some(text.to_owned()),
+        ..Delta::default()
+    }
+}
+
+fn refusal_delta(text: &str) -> Delta {
+    Delta {
+        refusal: Some(text.to_owned()),
+        ..Delta::default()
+    }
+}
+
+fn call_start_delta(call: u32, id: &str, name: &str) -> Delta {
+    call_delta(CallPiece {
+        index: Some(call),
+        id: Some(id.to_owned()),
+        kind: Some("function".to_owned()),
+        function: Some(FunctionCall {
+            name: Some(name.to_owned()),
+            arguments: Some(String::new()),
+        }),
+        custom: None,
+    })
+}
+
+fn call_arguments_delta(call: u32, arguments: &str) -> Delta {
+    call_delta(CallPiece {
+        index: Some(call),
+        function: Some(FunctionCall {
+            name: None,
+            arguments: Some(arguments.to_owned()),
+        }),
+        ..CallPiece::default()
+    })
+}
+
+fn call_delta(call: CallPiece) -> Delta {
+    Delta {
+        tool_calls: Some(vec![call]),
+        ..Delta::default()
+    }
+}

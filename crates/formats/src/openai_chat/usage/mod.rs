@@ -1,0 +1,262 @@
+//! What an upstream says it consumed, brought into classes that do not overlap.
+//!
+//! In this format cached, cache-written and audio tokens are part of `prompt_tokens`, and reasoning and audio tokens
+//! part of `completion_tokens`. Known deviations: DeepSeek reports cache hits as `prompt_cache_hit_tokens`, Moonshot as
+//! `cached_tokens` beside the totals, xAI counts reasoning in the total only, Groq puts the report of a stream into
+//! `x_groq`.
+
+use serde_json::{Value, json};
+use tollgate_types::usage::MAX_QUANTITY;
+use tollgate_types::{Credits, Unit, Usage};
+
+use crate::error::{DecodeError, Flaw};
+use crate::json::{Kind, Reader};
+
+/// A report on consumption, as far as it is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct UsageReport {
+    /// `None` when there is no report or when it is useless; a report of zero is `Some`.
+    pub usage: Option<Usage>,
+    /// A report was there but made no sense, wholly or in part: negative, fractional, textual or huge numbers, a
+    /// missing total, a part above its whole.
+    pub implausible: bool,
+}
+
+/// A quantity in a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+enum Count {
+    #[default]
+    Absent,
+    Known(u64),
+    Nonsense,
+}
+
+impl Count {
+    fn known(self) -> Option<u64> {
+        match self {
+            Count::Known(quantity) => Some(quantity),
+            _ => None,
+        }
+    }
+
+    fn or(self, other: Count) -> Count {
+        if self == Count::Absent { other } else { self }
+    }
+}
+
+/// The numbers of a report that matter.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reported {
+    prompt: Count,
+    completion: Count,
+    total: Count,
+    cached: Count,
+    cache_hit: Count,
+    cached_beside: Count,
+    cache_write: Count,
+    input_audio: Count,
+    reasoning: Count,
+    reasoning_beside: Count,
+    output_audio: Count,
+    /// Whether the upstream says what it charges the operator, which is not the caller's business.
+    pub(super) has_cost: bool,
+}
+
+impl Reported {
+    /// Reads the object under the cursor. Whatever is not a count is taken as nonsense and never as an error.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Reported, Flaw> {
+        let mut reported = Reported::default();
+        reader.begin_object()?;
+        while let Some(key) = reader.key()? {
+            match &*key.name {
+                "prompt_tokens" => reported.prompt = count(reader)?,
+                "completion_tokens" => reported.completion = count(reader)?,
+                "total_tokens" => reported.total = count(reader)?,
+                "prompt_cache_hit_tokens" => reported.cache_hit = count(reader)?,
+                "cached_tokens" => reported.cached_beside = count(reader)?,
+                "reasoning_tokens" => reported.reasoning_beside = count(reader)?,
+                "prompt_tokens_details" => reported.read_prompt_details(reader)?,
+                "completion_tokens_details" => reported.read_completion_details(reader)?,
+                name => {
+                    reported.has_cost |= is_cost(name);
+                    reader.skip()?;
+                }
+            }
+        }
+        Ok(reported)
+    }
+
+    fn read_prompt_details(&mut self, reader: &mut Reader<'_>) -> Result<(), Flaw> {
+        if reader.kind()? != Kind::Object {
+            return reader.skip();
+        }
+        reader.begin_object()?;
+        while let Some(key) = reader.key()? {
+            match &*key.name {
+                "cached_tokens" => self.cached = count(reader)?,
+                "cache_write_tokens" => self.cache_write = count(reader)?,
+                "audio_tokens" => self.input_audio = count(reader)?,
+                _ => reader.skip()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn read_completion_details(&mut self, reader: &mut Reader<'_>) -> Result<(), Flaw> {
+        if reader.kind()? != Kind::Object {
+            return reader.skip();
+        }
+        reader.begin_object()?;
+        while let Some(key) = reader.key()? {
+            match &*key.name {
+                "reasoning_tokens" => self.reasoning = count(reader)?,
+                "audio_tokens" => self.output_audio = count(reader)?,
+                _ => reader.skip()?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The report in disjoint classes. Their sum is `prompt_tokens + completion_tokens`, plus the reasoning tokens
+    /// when the upstream's own total shows that it counts them beside `completion_tokens`.
+    pub(super) fn normalise(&self) -> UsageReport {
+        let (Some(prompt), Some(completion)) = self.totals() else {
+            let said_something = [self.prompt, self.completion, self.total]
+                .iter()
+                .any(|count| *count != Count::Absent);
+            return UsageReport {
+                usage: None,
+                implausible: said_something,
+            };
+        };
+        let cached = self.cached.or(self.cache_hit).or(self.cached_beside);
+        let reasoning = self.reasoning.or(self.reasoning_beside);
+        let beside = self.reasoning_beside_completion(prompt, completion, reasoning);
+        let output = completion + beside;
+        let parts = [
+            (cached, prompt),
+            (self.cache_write, prompt),
+            (self.input_audio, prompt),
+            (reasoning, output),
+            (self.output_audio, output),
+        ];
+        let implausible = parts.iter().any(|(part, whole)| match part {
+            Count::Absent => false,
+            Count::Known(quantity) => quantity > whole,
+            Count::Nonsense => true,
+        });
+        let mut usage = Usage::ZERO;
+        let mut input_left = prompt;
+        let mut output_left = output;
+        let mut take = |unit, part: Count, left: &mut u64| {
+            let quantity = part.known().unwrap_or(0).min(*left);
+            *left -= quantity;
+            usage = usage.with(unit, quantity);
+        };
+        take(Unit::CacheRead, cached, &mut input_left);
+        take(Unit::CacheWrite, self.cache_write, &mut input_left);
+        take(Unit::InputAudio, self.input_audio, &mut input_left);
+        take(Unit::Reasoning, reasoning, &mut output_left);
+        take(Unit::OutputAudio, self.output_audio, &mut output_left);
+        let usage = usage
+            .with(Unit::Input, input_left)
+            .with(Unit::Output, output_left);
+        UsageReport {
+            usage: Some(usage),
+            implausible,
+        }
+    }
+
+    /// Prompt and completion; one of them may follow from the total.
+    fn totals(&self) -> (Option<u64>, Option<u64>) {
+        let rest_of_total = |part: u64| self.total.known().and_then(|total| total.checked_sub(part));
+        match (self.prompt, self.completion) {
+            (Count::Known(prompt), Count::Absent) => (Some(prompt), rest_of_total(prompt)),
+            (Count::Absent, Count::Known(completion)) => (rest_of_total(completion), Some(completion)),
+            (prompt, completion) => (prompt.known(), completion.known()),
+        }
+    }
+
+    fn reasoning_beside_completion(&self, prompt: u64, completion: u64, reasoning: Count) -> u64 {
+        let reasoning = reasoning.known().unwrap_or(0);
+        let counted_beside = self.total.known() == Some(prompt + completion + reasoning);
+        let believable = completion + reasoning <= MAX_QUANTITY;
+        if counted_beside && believable {
+            reasoning
+        } else {
+            0
+        }
+    }
+}
+
+/// Whether a key of a usage object says what a call costs. `cost` is the gateway's own.
+pub(super) fn is_cost(name: &str) -> bool {
+    matches!(name, "cost" | "cost_details" | "cost_in_usd_ticks" | "is_byok")
+}
+
+fn count(reader: &mut Reader<'_>) -> Result<Count, Flaw> {
+    match reader.kind()? {
+        Kind::Null => {
+            reader.null()?;
+            Ok(Count::Absent)
+        }
+        Kind::Number => {
+            let number = reader.number()?;
+            let value = number.as_f64();
+            // Every quantity that is believed is exact in double precision.
+            let believable = (0.0..=MAX_QUANTITY as f64).contains(&value) && value.fract() == 0.0;
+            Ok(if believable {
+                Count::Known(value as u64)
+            } else {
+                Count::Nonsense
+            })
+        }
+        _ => {
+            reader.skip()?;
+            Ok(Count::Nonsense)
+        }
+    }
+}
+
+/// The usage object of this format, with `cost` as the decimal string of credits when it is known.
+pub fn encode_usage(usage: &Usage, cost: Option<Credits>) -> Value {
+    let mut object = json!({
+        "prompt_tokens": usage.total_input(),
+        "completion_tokens": usage.total_output(),
+        "total_tokens": usage.total(),
+        "prompt_tokens_details": {
+            "cached_tokens": usage.get(Unit::CacheRead),
+            "cache_write_tokens": usage.get(Unit::CacheWrite),
+            "audio_tokens": usage.get(Unit::InputAudio),
+        },
+        "completion_tokens_details": {
+            "reasoning_tokens": usage.get(Unit::Reasoning),
+            "audio_tokens": usage.get(Unit::OutputAudio),
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    });
+    if let (Some(cost), Some(object)) = (cost, object.as_object_mut()) {
+        object.insert("cost".to_owned(), Value::String(cost.to_string()));
+    }
+    object
+}
+
+/// Reads a usage object of this format from JSON text.
+pub fn read_usage(text: &[u8]) -> Result<UsageReport, DecodeError> {
+    let mut reader = Reader::new(text, u32::MAX)?;
+    if reader.kind()? != Kind::Object {
+        return Ok(UsageReport::default());
+    }
+    let reported = Reported::read(&mut reader)?;
+    reader.finish()?;
+    Ok(reported.normalise())
+}
+
+/// Reads a usage object of this format from a value.
+pub(super) fn read_usage_value(value: &Value) -> UsageReport {
+    read_usage(value.to_string().as_bytes()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! The common form as JSON, for the golden files. Patterns name every field, so that none is forgotten; what has its
+//! usual value is left out.
+
+use serde_json::{Map, Value, json};
+use tollgate_types::Usage;
+use tollgate_types::generate::{
+    Choice, GenerateRequest, GenerateResponse, Message, Part, ResponseFormat, Sampling, Tool, ToolCall,
+    ToolChoice,
+};
+use tollgate_types::stream::StreamEvent;
+
+/// An object of those fields that say something.
+fn object(fields: Vec<(&str, Value)>) -> Value {
+    let says_something = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        _ => true,
+    };
+    let fields = fields.into_iter().filter(|(_, value)| says_something(value));
+    Value::Object(
+        fields
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect::<Map<_, _>>(),
+    )
+}
+
+fn list<T>(items: &[T], write: impl Fn(&T) -> Value) -> Value {
+    Value::Array(items.iter().map(write).collect())
+}
+
+pub fn request(request: &GenerateRequest) -> Value {
+    let GenerateRequest {
+        model,
+        messages,
+        max_tokens,
+        n,
+        stream,
+        include_usage,
+        stop,
+        sampling,
+        tools,
+        tool_choice,
+        parallel_tool_calls,
+        response_format,
+        reasoning_effort,
+        top_logprobs,
+        extra,
+    } = request;
+    let Sampling {
+        temperature,
+        top_p,
+        frequency_penalty,
+        presence_penalty,
+        seed,
+    } = sampling;
+    object(vec![
+        ("model", json!(model)),
+        ("messages", list(messages, message)),
+        ("max_tokens", json!(max_tokens)),
+        ("n", json!(n)),
+        ("stream", json!(stream)),
+        ("include_usage", json!(include_usage)),
+        ("stop", json!(stop)),
+        ("temperature", json!(temperature)),
+        ("top_p", json!(top_p)),
+        ("frequency_penalty", json!(frequency_penalty)),
+        ("presence_penalty", json!(presence_penalty)),
+        ("seed", json!(seed)),
+        ("tools", list(tools, tool)),
+        ("tool_choice", choice_of_tool(tool_choice)),
+        (
+            "parallel_tool_calls",
+            json!(parallel_tool_calls.map(|yes| if yes { "yes" } else { "no" })),
+        ),
+        ("response_format", format(response_format)),
+        ("reasoning_effort", json!(reasoning_effort)),
+        ("top_logprobs", json!(top_logprobs)),
+        ("extra", json!(extra)),
+    ])
+}
+
+fn message(message: &Message) -> Value {
+    let Message {
+        role,
+        parts,
+        tool_calls,
+        tool_call_id,
+        name,
+        extra,
+    } = message;
+    object(vec![
+        ("role", json!(format!("{role:?}"))),
+        ("name", json!(name)),
+        ("parts", list(parts, part)),
+        ("tool_calls", list(tool_calls, tool_call)),
+        ("tool_call_id", json!(tool_call_id)),
+        ("extra", json!(extra)),
+    ])
+}
+
+fn part(part: &Part) -> Value {
+    match part {
+        Part::Text(text) => json!({"text": text}),
+        Part::Refusal(text) => json!({"refusal": text}),
+        Part::Reasoning(text) => json!({"reasoning": text}),
+        Part::Image { url, detail } => {
+            json!({"image": object(vec![("url", json!(url)), ("detail", json!(detail))])})
+        }
+        Part::Audio { data, format } => json!({"audio": {"data": data, "format": format}}),
+        Part::File {
+            file_id,
+            data,
+            filename,
+        } => json!({"file": object(vec![
+            ("file_id", json!(file_id)),
+            ("data", json!(data)),
+            ("filename", json!(filename)),
+        ])}),
+    }
+}
+
+fn tool_call(call: &ToolCall) -> Value {
+    let ToolCall {
+        id,
+        name,
+        arguments,
+        custom,
+    } = call;
+    object(vec![
+        ("id", json!(id)),
+        ("name", json!(name)),
+        ("arguments", json!(arguments)),
+        ("custom", json!(custom)),
+    ])
+}
+
+fn tool(tool: &Tool) -> Value {
+    match tool {
+        Tool::Function {
+            name,
+            description,
+            parameters,
+            strict,
+        } => object(vec![
+            ("function", json!(name)),
+            ("description", json!(description)),
+            ("parameters", json!(parameters)),
+            ("strict", json!(strict)),
+        ]),
+        Tool::Custom {
+            name,
+            description,
+            format,
+        } => object(vec![
+            ("custom", json!(name)),
+            ("description", json!(description)),
+            ("format", json!(format)),
+        ]),
+    }
+}
+
+fn choice_of_tool(choice: &ToolChoice) -> Value {
+    match choice {
+        ToolChoice::Auto => Value::Null,
+        ToolChoice::None => json!("none"),
+        ToolChoice::Required => json!("required"),
+        ToolChoice::Named(name) => json!({"named": name}),
+        ToolChoice::Allowed { required, names } => json!({"allowed": names, "required": required}),
+    }
+}
+
+fn format(format: &ResponseFormat) -> Value {
+    match format {
+        ResponseFormat::Text => Value::Null,
+        ResponseFormat::JsonObject => json!("json_object"),
+        ResponseFormat::JsonSchema {
+            name,
+            description,
+            schema,
+            strict,
+        } => object(vec![
+            ("name", json!(name)),
+            ("description", json!(description)),
+            ("schema", json!(schema)),
+            ("strict", json!(strict)),
+        ]),
+    }
+}
+
+pub fn response(response: &GenerateResponse) -> Value {
+    let GenerateResponse {
+        id,
+        created,
+        model,
+        choices,
+        usage,
+        extra,
+    } = response;
+    object(vec![
+        ("id", json!(id)),
+        ("created", json!(created)),
+        ("model", json!(model)),
+        ("choices", list(choices, choice)),
+        ("usage", usage.as_ref().map_or(Value::Null, quantities)),
+        ("extra", json!(extra)),
+    ])
+}
+
+fn choice(choice: &Choice) -> Value {
+    let Choice {
+        index,
+        parts,
+        tool_calls,
+        finish,
+        logprobs,
+        extra,
+    } = choice;
+    object(vec![
+        ("index", json!(index)),
+        ("parts", list(parts, part)),
+        ("tool_calls", list(tool_calls, tool_call)),
+        ("finish", json!(format!("{finish:?}"))),
+        ("logprobs", json!(logprobs)),
+        ("extra", json!(extra)),
+    ])
+}
+
+fn quantities(usage: &Usage) -> Value {
+    let classes: Map<String, Value> = usage
+        .iter()
+        .map(|(unit, quantity)| (unit.as_str().to_owned(), json!(quantity)))
+        .collect();
+    Value::Object(classes)
+}
+
+pub fn events(events: &[StreamEvent]) -> Value {
+    list(events, event)
+}
+
+fn event(event: &StreamEvent) -> Value {
+    match event {
+        StreamEvent::Start { id, created, model } => {
+            json!({"start": {"id": id, "created": created, "model": model}})
+        }
+        StreamEvent::Text {
+            choice,
+            text,
+            logprobs,
+        } => object(vec![
+            ("choice", json!(choice)),
+            ("text", json!(text)),
+            ("logprobs", json!(logprobs)),
+        ]),
+        StreamEvent::Reasoning { choice, text } => json!({"choice": choice, "reasoning": text}),
+        StreamEvent::Refusal { choice, text } => json!({"choice": choice, "refusal": text}),
+        StreamEvent::ToolCallStart {
+            choice,
+            call,
+            id,
+            name,
+        } => json!({"choice": choice, "call": call, "id": id, "name": name}),
+        StreamEvent::ToolCallArguments {
+            choice,
+            call,
+            arguments,
+        } => json!({"choice": choice, "call": call, "arguments": arguments}),
+        StreamEvent::Finish { choice, reason } => json!({"choice": choice, "finish": format!("{reason:?}")}),
+        StreamEvent::Usage(usage) => json!({"usage": quantities(usage)}),
+    }
+}

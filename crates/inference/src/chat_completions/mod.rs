@@ -1,0 +1,9 @@
+//! `POST /v1/chat/completions`.
+
+mod capabilities;
+mod events;
+mod routes;
+mod service;
+mod wire;
+
+pub use routes::routes;

@@ -1,0 +1,133 @@
+//! The use case: validate, route, admit, run, encode.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tollgate_accounts::Caller;
+use tollgate_billing::Demand;
+use tollgate_edge::RequestContext;
+use tollgate_formats::openai_chat::{self, ChatHead, Field};
+use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
+use tollgate_types::{Credits, Error, Format};
+use tollgate_upstream::{Outline, Payload, TextCall};
+
+use super::capabilities;
+use super::events::Events;
+
+const ENDPOINT: &str = "/v1/chat/completions";
+
+/// An answer, ready to be sent.
+pub(super) enum Answer {
+    /// A JSON body.
+    Whole(Bytes),
+    /// Server-sent events.
+    Stream(Events),
+}
+
+pub(super) async fn create(
+    pipeline: &Arc<Pipeline>,
+    ctx: &RequestContext,
+    caller: Caller,
+    body: Bytes,
+) -> Result<Answer, Error> {
+    let head = openai_chat::validate(&body)?;
+    let mut routed = pipeline.route(&head.model)?;
+    capabilities::check(&routed.model, &head)?;
+    check_unknown_fields(&mut routed, &head, ctx)?;
+    let public_model = routed.public_model.clone();
+    let include_usage = head.include_usage;
+    let request = CallRequest {
+        caller,
+        request: ctx.id,
+        accepted_at: ctx.accepted_at,
+        endpoint: ENDPOINT,
+        demand: demand(&head, body.len()),
+        call: TextCall {
+            format: Format::ChatCompletions,
+            upstream_model: public_model.clone(),
+            public_model: public_model.clone(),
+            stream: head.stream,
+            include_usage,
+            clamp_output: None,
+            outline: Some(Outline::new(head.into_owned())),
+            body: body.clone(),
+        },
+    };
+    let admitted = pipeline.admit(routed, request).await;
+    let (admission, tokens) = admitted.map_err(|refused| {
+        if let Some(tokens) = refused.tokens {
+            ctx.note_tokens(tokens);
+        }
+        refused.error
+    })?;
+    ctx.note_tokens(tokens);
+    let served = pipeline.run(admission).await?;
+    ctx.note_upstream_wait(served.upstream_wait);
+    match served.answer {
+        Delivered::Whole { payload, charge } => {
+            ctx.note_cost(charge.amount);
+            Ok(Answer::Whole(encode_whole(
+                payload,
+                &public_model,
+                charge.amount,
+            )?))
+        }
+        Delivered::Stream(pieces) => Ok(Answer::Stream(Events::new(pieces, public_model, include_usage))),
+    }
+}
+
+/// Fields that the format does not know are let through when a provider knows them. Hints that are dropped are named to
+/// the caller.
+fn check_unknown_fields(routed: &mut Routed, head: &ChatHead<'_>, ctx: &RequestContext) -> Result<(), Error> {
+    if head.unknown_fields().next().is_some() {
+        let passes = |allowed: &[&str]| openai_chat::check_unknown(head, allowed).is_ok();
+        if !routed.retain(|provider| provider.text().is_some_and(|text| passes(text.allowed_fields()))) {
+            openai_chat::check_unknown(head, &[])?;
+        }
+    }
+    let Some(text) = routed.first_provider().and_then(|provider| provider.text()) else {
+        return Ok(());
+    };
+    let dropped = text.dropped_fields().iter().copied();
+    let sent = |name: &&str| {
+        Field::parse(name).is_some_and(|field| head.has(field) && field != Field::StreamOptions)
+    };
+    let ignored: Vec<&str> = head
+        .ignored_hints(text.allowed_fields())
+        .chain(dropped.filter(sent))
+        .collect();
+    ctx.note_ignored(&ignored);
+    Ok(())
+}
+
+fn demand(head: &ChatHead<'_>, body_bytes: usize) -> Demand {
+    let body_bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
+    let inline = head.media.inline_bytes;
+    // A picture is charged by its size on the model's grid, whatever its bytes; other media at most by their bytes.
+    let only_pictures = head.media.audio == 0 && head.media.files == 0;
+    Demand {
+        text_bytes: body_bytes.saturating_sub(inline),
+        messages: u64::from(head.messages),
+        media_bytes: if only_pictures { 0 } else { inline },
+        images: u64::from(head.media.images),
+        max_tokens: head.max_tokens.map(|cap| cap.value),
+        n: u64::from(head.n),
+    }
+}
+
+fn encode_whole(
+    payload: Payload<tollgate_types::generate::GenerateResponse>,
+    public_model: &str,
+    cost: Credits,
+) -> Result<Bytes, Error> {
+    match payload {
+        Payload::Raw(Format::ChatCompletions, bytes) => {
+            openai_chat::with_cost(&bytes, cost).map_err(Error::internal)
+        }
+        Payload::Common(response) => Ok(Bytes::from(openai_chat::encode_response(
+            &response,
+            public_model,
+            Some(cost),
+        ))),
+    }
+}

@@ -1,0 +1,24 @@
+//! Room: text generation.
+
+pub mod chat_completions;
+
+use std::sync::Arc;
+
+use axum::extract::FromRef;
+use tollgate_edge::Gate;
+use tollgate_pipeline::Pipeline;
+use utoipa_axum::router::OpenApiRouter;
+
+/// What the handlers of this room need.
+#[derive(Clone, FromRef)]
+pub struct Inference {
+    /// Who is calling.
+    pub gate: Arc<Gate>,
+    /// Makes calls.
+    pub pipeline: Arc<Pipeline>,
+}
+
+/// The routes of this room.
+pub fn routes() -> OpenApiRouter<Inference> {
+    chat_completions::routes()
+}

@@ -1,0 +1,136 @@
+//! Stage 2: tokens per minute, then the hold. Nothing is sent upstream without what comes out of here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_accounts::limits::TokenReservation;
+use tollgate_accounts::{Caller, LimitHeaders};
+use tollgate_billing::{Demand, Hold, HoldRequest};
+use tollgate_catalog::Model;
+use tollgate_storage::Decision;
+use tollgate_types::{Error, RequestId, Timestamp};
+use tollgate_upstream::{CallContext, Permit, TextCall};
+
+use crate::Pipeline;
+use crate::route::{Route, Routed};
+
+/// Output tokens that the limit reserves for a call without a cap.
+const RESERVED_OUTPUT: u64 = 4_096;
+
+/// A decoded request.
+#[derive(Clone, Debug)]
+pub struct CallRequest {
+    /// Who asks.
+    pub caller: Caller,
+    /// The request's id.
+    pub request: RequestId,
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// The path of the endpoint.
+    pub endpoint: &'static str,
+    /// What it asks for, as far as its cost goes.
+    pub demand: Demand,
+    /// What is sent; `upstream_model` and `clamp_output` are filled in later.
+    pub call: TextCall,
+}
+
+/// A call that may be made.
+#[must_use = "an admission holds credits and tokens"]
+pub struct Admission {
+    pub(crate) hold: Hold,
+    pub(crate) reservation: TokenReservation,
+    pub(crate) model: Arc<Model>,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) request: CallRequest,
+}
+
+/// A call that may not be made, with what the limit headers should say.
+#[derive(Debug)]
+pub struct Refused {
+    /// Why.
+    pub error: Error,
+    /// The window of tokens, when it was looked at.
+    pub tokens: Option<Decision>,
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Error {
+        refused.error
+    }
+}
+
+impl Admission {
+    /// The frame in which an upstream may be called. There is no other way to make one.
+    pub(crate) fn context(&self, header_timeout: Duration, idle_timeout: Duration) -> CallContext {
+        let permit = Permit::Hold(self.hold.id());
+        CallContext {
+            request: self.request.request,
+            permit,
+            header_timeout,
+            idle_timeout,
+        }
+    }
+}
+
+impl Pipeline {
+    /// Reserves tokens, then holds the most that the call can cost. A refusal leaves neither behind.
+    pub async fn admit(
+        &self,
+        routed: Routed,
+        request: CallRequest,
+    ) -> Result<(Admission, Decision), Refused> {
+        let tokens = tokens_to_reserve(&request.demand);
+        let reserved = self.limiter.reserve(&request.caller.account, tokens).await;
+        let (reservation, decision) = reserved.map_err(|(error, decision)| Refused {
+            error,
+            tokens: Some(decision),
+        })?;
+        let hold_request = HoldRequest {
+            account: request.caller.account_id(),
+            key: request.caller.key,
+            request: request.request,
+            public_model: routed.public_model.clone(),
+            endpoint: request.endpoint,
+            accepted_at: request.accepted_at,
+            // Twice the longest call: the sweep must never release a hold whose call still runs.
+            lifetime: (self.settings.timeouts.total + self.settings.drain.time) * 2,
+        };
+        match Hold::take(&*self.ledger, &hold_request, &routed.model, request.demand).await {
+            Ok(hold) => {
+                let Routed { model, routes, .. } = routed;
+                Ok((
+                    Admission {
+                        hold,
+                        reservation,
+                        model,
+                        routes,
+                        request,
+                    },
+                    decision,
+                ))
+            }
+            Err(error) => {
+                self.limiter.correct(reservation, 0).await;
+                Err(Refused { error, tokens: None })
+            }
+        }
+    }
+
+    /// What the limit headers of a caller say now.
+    pub async fn limit_headers(
+        &self,
+        caller: &Caller,
+        budget: tollgate_storage::Budget,
+    ) -> Option<LimitHeaders> {
+        self.limiter.peek(&caller.account, budget).await
+    }
+}
+
+fn tokens_to_reserve(demand: &Demand) -> u64 {
+    let output = demand
+        .max_tokens
+        .map_or(RESERVED_OUTPUT, |cap| cap.min(RESERVED_OUTPUT));
+    demand
+        .input_estimate()
+        .saturating_add(output.saturating_mul(demand.n.max(1)))
+}

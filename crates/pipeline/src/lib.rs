@@ -1,0 +1,80 @@
+//! One metered call: route → admit → dispatch → meter → settle. No HTTP, no SQL, no company's name.
+//!
+//! Each stage consumes the value of the one before it: [`Routed`] → [`Admission`] → (inside [`Pipeline::run`])
+//! `Dispatched` → `Ended` → `Charge`. The only way to an upstream is a live hold, because only an [`Admission`] makes
+//! the context that an upstream asks for. From dispatch to settlement a call is owned by a task of its own, so that it
+//! ends properly when its caller leaves.
+
+pub mod admit;
+pub mod dispatch;
+pub mod health;
+mod meter;
+mod meters;
+pub mod route;
+pub mod run;
+pub mod settings;
+pub mod stream;
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+use tollgate_accounts::Limiter;
+use tollgate_catalog::Catalog;
+use tollgate_storage::LedgerStore;
+use tollgate_types::Clock;
+
+pub use admit::{Admission, CallRequest};
+pub use health::Health;
+pub use route::{Providers, Route, Routed};
+pub use run::{Delivered, DeliveredStream, Piece, Served};
+pub use settings::{Drain, Retries, Settings, Timeouts};
+
+/// Everything that a call needs.
+pub struct Pipeline {
+    /// Models and where they are reached.
+    pub catalog: Arc<Catalog>,
+    /// The other side of calls.
+    pub providers: Arc<Providers>,
+    /// Tokens per minute.
+    pub limiter: Arc<Limiter>,
+    /// The books.
+    pub ledger: Arc<dyn LedgerStore>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Time-outs, retries, drain.
+    pub settings: Settings,
+    /// What is known about each candidate.
+    pub health: Health,
+    /// Calls that run; awaited at shutdown.
+    pub calls: TaskTracker,
+    drains: Arc<Semaphore>,
+    meters: meters::Meters,
+}
+
+impl Pipeline {
+    /// A pipeline over these parts.
+    pub fn new(
+        catalog: Arc<Catalog>,
+        providers: Arc<Providers>,
+        limiter: Arc<Limiter>,
+        ledger: Arc<dyn LedgerStore>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Self {
+        let health = Health::new(clock.clone(), settings.retries);
+        let drains = Arc::new(Semaphore::new(settings.drain.most));
+        Self {
+            catalog,
+            providers,
+            limiter,
+            ledger,
+            clock,
+            settings,
+            health,
+            calls: TaskTracker::new(),
+            drains,
+            meters: meters::Meters::new(),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Stages 3 to 5 in one task that owns the call: dispatch, meter, settle. It outlives its caller.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::{mpsc, oneshot};
+use tollgate_billing::{Charge, Ending, verdict};
+use tollgate_storage::Settlement;
+use tollgate_types::generate::GenerateResponse;
+use tollgate_types::stream::StreamEvent;
+use tollgate_types::usage::Outcome;
+use tollgate_types::{AccountId, Credits, Error, HoldId, Usage};
+use tollgate_upstream::Payload;
+
+use crate::Pipeline;
+use crate::admit::Admission;
+use crate::dispatch::{Dispatched, Failure, Started, total_timeout};
+use crate::meter::Meter;
+
+/// What the caller gets.
+pub struct Served {
+    /// The answer.
+    pub answer: Delivered,
+    /// How long the upstream took until the answer, or the first content of it, was there.
+    pub upstream_wait: Duration,
+}
+
+/// An answer.
+pub enum Delivered {
+    /// All of it, settled.
+    Whole {
+        /// The answer.
+        payload: Payload<GenerateResponse>,
+        /// What it cost.
+        charge: Charge,
+    },
+    /// Piece by piece.
+    Stream(DeliveredStream),
+}
+
+/// The pieces of a streamed answer. The stream is complete when `End` was received.
+pub type DeliveredStream = mpsc::Receiver<Piece>;
+
+/// A piece of a streamed answer.
+#[derive(Debug)]
+pub enum Piece {
+    /// An event.
+    Event(Payload<StreamEvent>),
+    /// The usage report, with what the call costs.
+    Usage(Payload<StreamEvent>, Credits),
+    /// The proper end. The call is settled, and this is what it cost.
+    End(Option<Payload<StreamEvent>>, Charge),
+    /// Nothing new; the connection should show a sign of life.
+    Ping,
+    /// The upstream failed after its answer had begun. The call is settled; nothing follows.
+    Failed(Error),
+}
+
+type Answer = oneshot::Sender<Result<Served, Error>>;
+
+impl Pipeline {
+    /// Makes the call. The task that owns it goes on when this future is dropped.
+    pub async fn run(self: &Arc<Self>, admission: Admission) -> Result<Served, Error> {
+        let (answer, served) = oneshot::channel();
+        let pipeline = self.clone();
+        let (hold, account) = (admission.hold.id(), admission.request.caller.account_id());
+        // Boxed, because a task is moved several times before it runs, and this one is large.
+        self.calls.spawn(Box::pin(async move {
+            let owned = AssertUnwindSafe(pipeline.own(admission, answer)).catch_unwind();
+            if owned.await.is_err() {
+                pipeline.release_after_panic(hold, account).await;
+            }
+        }));
+        served.await.unwrap_or_else(|_| {
+            Err(Error::internal(
+                "the task that owned the call ended without an answer",
+            ))
+        })
+    }
+
+    async fn own(&self, admission: Admission, mut answer: Answer) {
+        let started = self.clock.monotonic_micros();
+        let (dispatched, caller_left) = self.dispatch_for(&admission, &mut answer).await;
+        let upstream_wait = Duration::from_micros(self.clock.monotonic_micros().saturating_sub(started));
+        match dispatched {
+            Err(failure) => {
+                let ending = if caller_left {
+                    Ending::CallerGoneCut
+                } else {
+                    failure.ending
+                };
+                self.settle(admission, ending, &Meter::default(), "".into()).await;
+                let _ = answer.send(Err(failure.error));
+            }
+            Ok(Dispatched {
+                reply: Started::Whole(whole),
+                provider,
+            }) => {
+                let mut meter = Meter::default();
+                meter.whole(whole.usage, whole.output_bytes, self.clock.now());
+                let ending = if caller_left {
+                    Ending::CallerGoneDrained
+                } else {
+                    Ending::Complete
+                };
+                let charge = self.settle(admission, ending, &meter, provider).await;
+                let answered = Delivered::Whole {
+                    payload: whole.payload,
+                    charge,
+                };
+                let _ = answer.send(Ok(Served {
+                    answer: answered,
+                    upstream_wait,
+                }));
+            }
+            Ok(Dispatched {
+                reply: Started::Stream { begun, rest },
+                provider,
+            }) => {
+                let (pieces, receiver) = mpsc::channel(crate::stream::BUFFERED_PIECES);
+                let answered = Delivered::Stream(receiver);
+                let left = answer
+                    .send(Ok(Served {
+                        answer: answered,
+                        upstream_wait,
+                    }))
+                    .is_err();
+                let pieces = (!left && !caller_left).then_some(pieces);
+                self.pump(admission, provider, begun, rest, pieces).await;
+            }
+        }
+    }
+
+    /// Dispatches; when the caller leaves meanwhile, waits on within the bounds of a drain. Answers whether it left.
+    async fn dispatch_for(
+        &self,
+        admission: &Admission,
+        answer: &mut Answer,
+    ) -> (Result<Dispatched, Failure>, bool) {
+        let dispatch = std::pin::pin!(self.within_total(self.dispatch(admission)));
+        let mut dispatch = dispatch;
+        let finished = tokio::select! {
+            biased;
+            finished = &mut dispatch => Some(finished),
+            () = answer.closed() => None,
+        };
+        if let Some(finished) = finished {
+            return (finished.unwrap_or_else(|| Err(total_timeout())), false);
+        }
+        let Ok(_permit) = self.drains.try_acquire() else {
+            return (Err(total_timeout()), true);
+        };
+        let drained = tokio::time::timeout(self.settings.drain.time, dispatch).await;
+        (
+            drained.ok().flatten().unwrap_or_else(|| Err(total_timeout())),
+            true,
+        )
+    }
+
+    /// Stage 5. Never fails the caller's answer: a hold that cannot be settled is released by the sweep.
+    pub(crate) async fn settle(
+        &self,
+        admission: Admission,
+        ending: Ending,
+        meter: &Meter,
+        provider: Arc<str>,
+    ) -> Charge {
+        let Admission {
+            hold,
+            reservation,
+            request,
+            ..
+        } = admission;
+        let charge = hold.price(&verdict(ending, &meter.evidence(), &request.demand));
+        self.limiter.correct(reservation, charge.usage.total()).await;
+        let settled = hold
+            .settle(
+                &*self.ledger,
+                &charge,
+                provider,
+                meter.first_at(),
+                self.clock.now(),
+            )
+            .await;
+        if let Err(error) = settled {
+            tracing::error!(request.id = %request.request, %error, "cannot settle a call; its hold will be released");
+        }
+        self.meters.record(&charge);
+        charge
+    }
+
+    async fn release_after_panic(&self, hold: HoldId, account: AccountId) {
+        tracing::error!(hold.id = %hold, "the task that owned a call panicked; its hold is released");
+        let settlement = Settlement {
+            hold,
+            account,
+            charge: Credits::ZERO,
+            overrun: Credits::ZERO,
+            usage: Usage::ZERO,
+            outcome: Outcome::Crashed,
+            estimated: false,
+            provider: "".into(),
+            first_at: None,
+            ended_at: self.clock.now(),
+        };
+        if let Err(error) = self.ledger.settle(settlement).await {
+            tracing::error!(hold.id = %hold, %error, "cannot release a hold; the sweep will");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The pump of a streamed answer: reads the upstream event by event, meters, hands on, and settles before the end is
+//! told. When the caller leaves or stops reading, it reads on alone, within bounds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::time::{Instant, sleep_until, timeout};
+use tollgate_billing::{Ending, verdict};
+use tollgate_types::{Credits, Error};
+use tollgate_upstream::{ChunkKind, Payload, TextChunk, TextStream, UpstreamError};
+
+use crate::Pipeline;
+use crate::admit::Admission;
+use crate::dispatch::public_error;
+use crate::meter::Meter;
+use crate::run::Piece;
+
+/// Events that wait for a caller that reads slowly; beyond them the upstream is not read.
+pub(crate) const BUFFERED_PIECES: usize = 16;
+
+/// How a pump ended.
+enum End {
+    Proper(Option<Payload<tollgate_types::stream::StreamEvent>>),
+    Broken(UpstreamError),
+    Cut,
+}
+
+struct Pump<'a> {
+    pipeline: &'a Pipeline,
+    admission: Admission,
+    meter: Meter,
+    caller: Option<Sender<Piece>>,
+    deadline: Instant,
+    heard_at: Instant,
+    drained_bytes: u64,
+    drain: Option<tokio::sync::SemaphorePermit<'a>>,
+}
+
+impl Pipeline {
+    /// Pumps a stream to its end and settles the call.
+    pub(crate) async fn pump(
+        &self,
+        admission: Admission,
+        provider: Arc<str>,
+        begun: Vec<TextChunk>,
+        rest: TextStream,
+        caller: Option<Sender<Piece>>,
+    ) {
+        let now = Instant::now();
+        let mut pump = Pump {
+            pipeline: self,
+            admission,
+            meter: Meter::default(),
+            deadline: now + self.settings.timeouts.total,
+            heard_at: now,
+            drained_bytes: 0,
+            drain: None,
+            caller,
+        };
+        if pump.caller.is_none() {
+            // It left before the answer began: what is left to do is the same as when it leaves later.
+            pump.give_up_caller();
+        }
+        let end = pump.run(begun, rest).await;
+        let Pump {
+            admission,
+            meter,
+            caller,
+            ..
+        } = pump;
+        let ending = match (&end, &caller) {
+            (End::Cut, _) => Ending::CallerGoneCut,
+            (End::Proper(_), Some(_)) => Ending::Complete,
+            (End::Proper(_), None) => Ending::CallerGoneDrained,
+            (End::Broken(error), _) => self.public_failure(error).ending,
+        };
+        let request = admission.request.request;
+        let charge = self.settle(admission, ending, &meter, provider).await;
+        let Some(caller) = caller else { return };
+        let last = match end {
+            End::Proper(payload) => Piece::End(payload, charge),
+            End::Broken(error) => {
+                tracing::warn!(request.id = %request, %error, "upstream failed in the middle of a stream");
+                Piece::Failed(mid_stream_error(&error))
+            }
+            End::Cut => return,
+        };
+        let _ = timeout(self.settings.timeouts.write_stall, caller.send(last)).await;
+    }
+}
+
+impl Pump<'_> {
+    async fn run(&mut self, begun: Vec<TextChunk>, mut rest: TextStream) -> End {
+        for chunk in begun {
+            if let Some(end) = self.take(chunk).await {
+                return end;
+            }
+        }
+        let mut tick = std::pin::pin!(sleep_until(self.next_tick()));
+        let mut had_caller = self.caller.is_some();
+        loop {
+            if self.caller.is_none() && !self.may_drain() {
+                return End::Cut;
+            }
+            if had_caller && self.caller.is_none() {
+                // Without a caller there is less time.
+                had_caller = false;
+                let next = self.next_tick();
+                tick.as_mut().reset(next);
+            }
+            tokio::select! {
+                biased;
+                chunk = rest.next() => {
+                    self.heard_at = Instant::now();
+                    let end = match chunk {
+                        Some(Ok(chunk)) => self.take(chunk).await,
+                        Some(Err(error)) => Some(End::Broken(error)),
+                        None => Some(End::Broken(UpstreamError::protocol("the stream was cut"))),
+                    };
+                    if let Some(end) = end {
+                        return end;
+                    }
+                }
+                () = &mut tick => {
+                    if let Some(end) = self.on_tick().await {
+                        return end;
+                    }
+                    let next = self.next_tick();
+                    tick.as_mut().reset(next);
+                }
+            }
+        }
+    }
+
+    /// Meters an event and hands it on. Answers the end when this is it.
+    async fn take(&mut self, chunk: TextChunk) -> Option<End> {
+        self.meter.chunk(&chunk, || self.pipeline.clock.now());
+        let TextChunk {
+            kind,
+            payload,
+            usage,
+            output_bytes,
+        } = chunk;
+        if kind == ChunkKind::End {
+            return Some(End::Proper(payload));
+        }
+        if self.caller.is_none() {
+            self.drained_bytes = self.drained_bytes.saturating_add(output_bytes);
+            return None;
+        }
+        if let Some(payload) = payload {
+            let piece = if usage.is_some() {
+                Piece::Usage(payload, self.cost_now())
+            } else {
+                Piece::Event(payload)
+            };
+            self.hand_on(piece).await;
+        }
+        None
+    }
+
+    fn cost_now(&self) -> Credits {
+        let verdict = verdict(
+            Ending::Complete,
+            &self.meter.evidence(),
+            &self.admission.request.demand,
+        );
+        self.admission.hold.price(&verdict).amount
+    }
+
+    /// Gives a piece to the caller. One that has left, or reads nothing for too long, is given up.
+    async fn hand_on(&mut self, piece: Piece) {
+        let Some(caller) = &self.caller else { return };
+        let gone = match caller.try_send(piece) {
+            Ok(()) => false,
+            Err(TrySendError::Closed(_)) => true,
+            Err(TrySendError::Full(piece)) => {
+                let stall = self.pipeline.settings.timeouts.write_stall;
+                !matches!(timeout(stall, caller.send(piece)).await, Ok(Ok(())))
+            }
+        };
+        if gone {
+            self.give_up_caller();
+        }
+        self.heard_at = Instant::now();
+    }
+
+    fn give_up_caller(&mut self) {
+        self.caller = None;
+        self.drain = self.pipeline.drains.try_acquire().ok();
+        self.deadline = self
+            .deadline
+            .min(Instant::now() + self.pipeline.settings.drain.time);
+    }
+
+    fn may_drain(&self) -> bool {
+        self.drain.is_some() && self.drained_bytes <= self.pipeline.settings.drain.bytes
+    }
+
+    /// Timers are looked at when they are due, and not moved at every event.
+    fn next_tick(&self) -> Instant {
+        let timeouts = &self.pipeline.settings.timeouts;
+        self.deadline
+            .min(self.heard_at + timeouts.idle)
+            .min(Instant::now() + timeouts.ping)
+    }
+
+    async fn on_tick(&mut self) -> Option<End> {
+        let timeouts = self.pipeline.settings.timeouts;
+        let now = Instant::now();
+        if now >= self.deadline {
+            let drained_enough = self.caller.is_none();
+            return Some(if drained_enough {
+                End::Cut
+            } else {
+                End::Broken(UpstreamError::timeout("the call took too long"))
+            });
+        }
+        let quiet: Duration = now.saturating_duration_since(self.heard_at);
+        if quiet >= timeouts.idle {
+            return Some(End::Broken(UpstreamError::timeout(
+                "silent in the middle of a stream",
+            )));
+        }
+        if quiet >= timeouts.ping.min(timeouts.idle) {
+            let heard_at = self.heard_at;
+            self.hand_on(Piece::Ping).await;
+            self.heard_at = heard_at;
+        }
+        None
+    }
+}
+
+/// A failure after the answer has begun: a second attempt is the caller's to decide, and would be another charge.
+fn mid_stream_error(error: &UpstreamError) -> Error {
+    let public = public_error(error);
+    let message = "The model failed in the middle of the answer. What was delivered may be incomplete.";
+    let code = match public.code {
+        tollgate_types::ErrorCode::UpstreamTimeout => tollgate_types::ErrorCode::UpstreamTimeout,
+        _ => tollgate_types::ErrorCode::UpstreamError,
+    };
+    Error::new(code, message)
+}

@@ -1,0 +1,78 @@
+//! Providers that nobody wrote down: those whose usual environment variable is set, and model servers on this machine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use secrecy::SecretString;
+use tollgate_upstream::ListedModel;
+
+use crate::http::HttpClient;
+use crate::openai_compatible::{PRESETS, Preset};
+use crate::registry::{self, ProviderConfig};
+
+/// Blocks for the presets whose key is in the environment, which `variable` reads. A preset without an address of its
+/// own needs that variable, too.
+pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<ProviderConfig> {
+    let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
+    let found = PRESETS.iter().filter_map(|preset| {
+        let key = filled(preset.key_env()?)?;
+        let base_url = preset.base_url_env.and_then(filled);
+        if preset.base_url.is_none() && base_url.is_none() {
+            return None;
+        }
+        Some(ProviderConfig {
+            preset: Some(preset.name.to_owned()),
+            api_key: Some(SecretString::from(key)),
+            base_url,
+            ..ProviderConfig::named(preset.name)
+        })
+    });
+    found.collect()
+}
+
+/// A model server that answered.
+#[derive(Clone, Debug)]
+pub struct LocalServer {
+    /// A block for it.
+    pub config: ProviderConfig,
+    /// The models it has now.
+    pub models: Vec<ListedModel>,
+}
+
+/// Model servers on the ports of this machine where they usually listen. Each is waited for no longer than `timeout`,
+/// all at once. Whatever answers there with a list of models is one.
+pub async fn local_servers(http: &Arc<HttpClient>, timeout: Duration) -> Vec<LocalServer> {
+    let usual = PRESETS.iter().filter_map(|preset| {
+        preset.local_port?;
+        Some((preset, preset.base_url?.to_owned()))
+    });
+    servers_at(http, usual.collect(), timeout).await
+}
+
+/// The same for other addresses.
+pub async fn servers_at(
+    http: &Arc<HttpClient>,
+    addresses: Vec<(&'static Preset, String)>,
+    timeout: Duration,
+) -> Vec<LocalServer> {
+    let asked = addresses.into_iter().map(|(preset, address)| async move {
+        let config = ProviderConfig {
+            preset: Some(preset.name.to_owned()),
+            base_url: Some(address),
+            ..ProviderConfig::named(preset.name)
+        };
+        let provider = registry::build(&config, http).ok()?;
+        match provider.list_models(timeout).await {
+            Ok(models) => Some(LocalServer { config, models }),
+            Err(error) => {
+                tracing::debug!(provider = preset.name, %error, "no model server there");
+                None
+            }
+        }
+    });
+    join_all(asked).await.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests;

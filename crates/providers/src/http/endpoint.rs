@@ -1,0 +1,199 @@
+//! Where a provider is reached and what every request to it carries, worked out once.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use secrecy::{ExposeSecret, SecretString};
+
+/// What is wrong with an address or a key; for the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointError {
+    message: String,
+}
+
+impl EndpointError {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for EndpointError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for EndpointError {}
+
+/// The address of a provider, such as `https://api.example.com/v1`. A query, such as Azure's `?api-version=preview`, is
+/// repeated on every path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseUrl {
+    scheme: Scheme,
+    authority: Authority,
+    prefix: String,
+    query: Option<String>,
+}
+
+impl BaseUrl {
+    /// Reads an address. It has no user name, no password and no fragment.
+    pub fn parse(text: &str) -> Result<Self, EndpointError> {
+        let wrong = |why: &str| {
+            let shown = without_userinfo(text);
+            EndpointError::new(format!("`{shown}` is not a base URL: {why}"))
+        };
+        let uri: Uri = text
+            .trim()
+            .parse()
+            .map_err(|_| wrong("write it like https://api.example.com/v1"))?;
+        let parts = uri.into_parts();
+        let scheme = parts
+            .scheme
+            .filter(|scheme| *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS)
+            .ok_or_else(|| wrong("it begins with http:// or https://"))?;
+        let authority = parts.authority.ok_or_else(|| wrong("it has no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(wrong(
+                "a key belongs into the provider's settings, not into the URL",
+            ));
+        }
+        if text.contains('#') {
+            return Err(wrong("it has no fragment"));
+        }
+        let path = parts.path_and_query;
+        let prefix = path.as_ref().map_or("", PathAndQuery::path).trim_end_matches('/');
+        Ok(Self {
+            scheme,
+            authority,
+            prefix: prefix.to_owned(),
+            query: path.as_ref().and_then(PathAndQuery::query).map(str::to_owned),
+        })
+    }
+
+    /// Whether TLS is spoken.
+    pub fn is_secure(&self) -> bool {
+        self.scheme == Scheme::HTTPS
+    }
+
+    /// Whether it has a path.
+    pub(crate) fn has_path(&self) -> bool {
+        !self.prefix.is_empty()
+    }
+
+    /// Whether it is on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        let host = self.authority.host().trim_matches(['[', ']']);
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+
+    /// The same address with more of a path.
+    pub(crate) fn extended(mut self, path: &str) -> Self {
+        self.prefix.push_str(path);
+        self
+    }
+
+    fn join(&self, path: &str) -> Result<Uri, EndpointError> {
+        let query = self
+            .query
+            .as_ref()
+            .map_or(String::new(), |query| format!("?{query}"));
+        Uri::builder()
+            .scheme(self.scheme.clone())
+            .authority(self.authority.clone())
+            .path_and_query(format!("{}{path}{query}", self.prefix))
+            .build()
+            .map_err(|_| EndpointError::new(format!("`{self}` cannot be followed by {path}")))
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}{}", self.scheme, self.authority, self.prefix)?;
+        self.query.iter().try_for_each(|query| write!(f, "?{query}"))
+    }
+}
+
+/// A text with everything before an `@` hidden: somebody may have put a password there.
+fn without_userinfo(text: &str) -> String {
+    match text.rsplit_once('@') {
+        Some((_, host)) => format!("…@{host}"),
+        None => text.to_owned(),
+    }
+}
+
+/// How a key is shown to a provider.
+#[derive(Clone, Debug)]
+pub struct Credential {
+    header: HeaderName,
+    value: HeaderValue,
+}
+
+impl Credential {
+    /// `Authorization: Bearer …`.
+    pub fn bearer(key: &SecretString) -> Result<Self, EndpointError> {
+        let text = SecretString::from(format!("Bearer {}", key.expose_secret().trim()));
+        Self::new(AUTHORIZATION, &text)
+    }
+
+    /// A header with the key as its value.
+    pub fn header(name: &str, key: &SecretString) -> Result<Self, EndpointError> {
+        let header = name
+            .parse()
+            .map_err(|_| EndpointError::new(format!("`{name}` is not the name of a header")))?;
+        Self::new(header, key)
+    }
+
+    fn new(header: HeaderName, secret: &SecretString) -> Result<Self, EndpointError> {
+        let mut value = HeaderValue::from_str(secret.expose_secret().trim()).map_err(|_| {
+            EndpointError::new(format!(
+                "the value for `{header}` has characters that a header cannot carry"
+            ))
+        })?;
+        value.set_sensitive(true);
+        Ok(Self { header, value })
+    }
+}
+
+/// One path of a provider with all that its requests have in common. Keys never show in its `Debug` form.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    pub(super) uri: Uri,
+    pub(super) headers: HeaderMap,
+    pub(super) secure: bool,
+}
+
+impl Endpoint {
+    /// The path under the base. Later credentials for one header replace earlier ones.
+    pub fn new(base: &BaseUrl, path: &str, credentials: &[Credential]) -> Result<Self, EndpointError> {
+        let mut headers = HeaderMap::with_capacity(8);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(
+            ACCEPT,
+            HeaderValue::from_static("application/json, text/event-stream"),
+        );
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("tollgate/", env!("CARGO_PKG_VERSION"))),
+        );
+        if !base.is_secure() {
+            // hyper would write it anew for each request. Over TLS it may be HTTP/2, which has no such header.
+            let host = HeaderValue::from_str(base.authority.as_str())
+                .map_err(|_| EndpointError::new(format!("`{}` is not a host", base.authority)))?;
+            headers.insert(HOST, host);
+        }
+        for credential in credentials {
+            headers.insert(credential.header.clone(), credential.value.clone());
+        }
+        Ok(Self {
+            uri: base.join(path)?,
+            headers,
+            secure: base.is_secure(),
+        })
+    }
+}

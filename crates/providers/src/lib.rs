@@ -1,0 +1,13 @@
+//! Adapters: one folder or one row for each company whose models are called.
+//!
+//! Suggested reading order: [`registry`], [`openai_compatible`] with its table of [`presets`](openai_compatible::presets),
+//! [`http`], [`sim`], [`discover`]. How to add a provider: docs/adding-a-provider.md.
+
+pub mod discover;
+pub mod http;
+pub mod openai_compatible;
+pub mod registry;
+pub mod sim;
+
+pub use http::{HttpClient, HttpSettings};
+pub use registry::{ConfigError, ProviderConfig};

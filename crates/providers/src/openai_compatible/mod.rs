@@ -1,0 +1,14 @@
+//! Providers that speak OpenAI's chat format. The caller's bytes are validated, spliced where they must be, and sent
+//! on; the answer's bytes come back the same way.
+
+mod adapter;
+mod errors;
+mod listing;
+pub mod presets;
+mod stream;
+
+pub use adapter::OpenAiCompatible;
+pub use presets::{Auth, Key, PRESETS, Preset, preset};
+
+#[cfg(test)]
+mod tests;

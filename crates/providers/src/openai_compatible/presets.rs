@@ -1,0 +1,453 @@
+//! Providers that speak OpenAI's chat format: one row each, quirks as data.
+//!
+//! Fields that a caller may add (`vendor_fields`) are those that change how the model answers. Left out on purpose is
+//! what would cost the operator more than the model's price says or reach another model (OpenRouter's `models`,
+//! `route` and `plugins`, xAI's `search_parameters`), what would break the answer's shape (xAI's `deferred`), and what
+//! reaches into the server or other people's calls (`chat_template`, `custom_logit_processor`, `cache_salt`,
+//! `priority`, `lora_path`, `id_slot`).
+
+use tollgate_formats::openai_chat::CapName;
+
+/// How a key is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Auth {
+    /// `Authorization: Bearer KEY`.
+    Bearer,
+    /// The key alone in this header.
+    Header(&'static str),
+}
+
+/// Whether a key is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// Nothing works without one; this environment variable usually has it.
+    Required(&'static str),
+    /// Sent when there is one.
+    Optional,
+}
+
+/// A provider that speaks the format of chat completions, and how it differs from OpenAI.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    /// As written in the configuration.
+    pub name: &'static str,
+    /// For people.
+    pub title: &'static str,
+    /// Where it is; `None` when every customer has an address of its own.
+    pub base_url: Option<&'static str>,
+    /// The environment variable that usually has that address.
+    pub base_url_env: Option<&'static str>,
+    /// What follows an address that has no path.
+    pub base_path: &'static str,
+    /// Path of chat completions under the base.
+    pub chat_path: &'static str,
+    /// Whether a key is needed.
+    pub key: Key,
+    /// How it is shown.
+    pub auth: Auth,
+    /// Under which name it knows the cap on output tokens.
+    pub cap_name: CapName,
+    /// Top-level fields of the format that it refuses and that change nothing about the answer: they are dropped.
+    /// With `stream_options` among them, it reports usage at the end of a stream without being asked.
+    pub drops: &'static [&'static str],
+    /// Top-level fields outside the format that are let through to it.
+    pub vendor_fields: &'static [&'static str],
+    /// Whether it knows `system` but not `developer`.
+    pub developer_as_system: bool,
+    /// Whether it reports the usage of one answer however many it gives, so that only one may be asked for.
+    pub counts_one_answer: bool,
+    /// The port on which such a server is looked for on this machine.
+    pub local_port: Option<u16>,
+    /// Where the row's facts are from.
+    pub source: &'static str,
+}
+
+const UNSAID: &str = "";
+
+/// What most providers have in common; no provider itself.
+const USUAL: Preset = Preset {
+    name: UNSAID,
+    title: UNSAID,
+    base_url: None,
+    base_url_env: None,
+    base_path: "/v1",
+    chat_path: "/chat/completions",
+    key: Key::Optional,
+    auth: Auth::Bearer,
+    cap_name: CapName::AsSent,
+    drops: &[],
+    vendor_fields: &[],
+    developer_as_system: true,
+    counts_one_answer: false,
+    local_port: None,
+    source: UNSAID,
+};
+
+/// Hints for OpenAI's own bookkeeping, caching and billing. An answer is the same without them.
+const BOOKKEEPING: &[&str] = &[
+    "store",
+    "metadata",
+    "user",
+    "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+];
+
+/// The same, for those that also refuse `stream_options`.
+const BOOKKEEPING_AND_STREAM_OPTIONS: &[&str] = &[
+    "stream_options",
+    "store",
+    "metadata",
+    "user",
+    "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+];
+
+/// Every preset. The last one is for servers that have no row.
+pub const PRESETS: &[Preset] = &[
+    Preset {
+        name: "openai",
+        title: "OpenAI",
+        base_url: Some("https://api.openai.com/v1"),
+        key: Key::Required("OPENAI_API_KEY"),
+        // Reasoning models refuse `max_tokens`; every model takes the newer name.
+        cap_name: CapName::MaxCompletionTokens,
+        developer_as_system: false,
+        source: "https://platform.openai.com/docs/api-reference/chat/create",
+        ..USUAL
+    },
+    Preset {
+        name: "azure-openai",
+        title: "Azure OpenAI",
+        base_url_env: Some("AZURE_OPENAI_ENDPOINT"),
+        base_path: "/openai/v1",
+        key: Key::Required("AZURE_OPENAI_API_KEY"),
+        auth: Auth::Header("api-key"),
+        cap_name: CapName::MaxCompletionTokens,
+        vendor_fields: &["data_sources"],
+        developer_as_system: false,
+        source: "https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle",
+        ..USUAL
+    },
+    Preset {
+        name: "openrouter",
+        title: "OpenRouter",
+        base_url: Some("https://openrouter.ai/api/v1"),
+        key: Key::Required("OPENROUTER_API_KEY"),
+        vendor_fields: &[
+            "provider",
+            "transforms",
+            "reasoning",
+            "include_reasoning",
+            "usage",
+            "top_k",
+            "top_a",
+            "min_p",
+            "repetition_penalty",
+        ],
+        developer_as_system: false,
+        source: "https://openrouter.ai/docs/api-reference/overview",
+        ..USUAL
+    },
+    Preset {
+        name: "groq",
+        title: "Groq",
+        base_url: Some("https://api.groq.com/openai/v1"),
+        key: Key::Required("GROQ_API_KEY"),
+        drops: &[
+            "store",
+            "metadata",
+            "safety_identifier",
+            "prompt_cache_key",
+            "prompt_cache_options",
+            "prompt_cache_retention",
+        ],
+        vendor_fields: &[
+            "reasoning_format",
+            "include_reasoning",
+            "documents",
+            "citation_options",
+            "disable_tool_validation",
+        ],
+        source: "https://console.groq.com/docs/openai",
+        ..USUAL
+    },
+    Preset {
+        name: "together",
+        title: "Together AI",
+        base_url: Some("https://api.together.xyz/v1"),
+        key: Key::Required("TOGETHER_API_KEY"),
+        cap_name: CapName::MaxTokens,
+        drops: BOOKKEEPING,
+        vendor_fields: &[
+            "top_k",
+            "min_p",
+            "repetition_penalty",
+            "reasoning",
+            "chat_template_kwargs",
+            "context_length_exceeded_behavior",
+        ],
+        source: "https://docs.together.ai/reference/chat-completions",
+        ..USUAL
+    },
+    Preset {
+        name: "fireworks",
+        title: "Fireworks AI",
+        base_url: Some("https://api.fireworks.ai/inference/v1"),
+        key: Key::Required("FIREWORKS_API_KEY"),
+        drops: &[
+            "store",
+            "service_tier",
+            "safety_identifier",
+            "prompt_cache_retention",
+        ],
+        vendor_fields: &[
+            "top_k",
+            "min_p",
+            "typical_p",
+            "repetition_penalty",
+            "mirostat_target",
+            "mirostat_lr",
+            "thinking",
+            "reasoning_history",
+            "ignore_eos",
+            "raw_output",
+            "return_token_ids",
+            "prompt_truncate_len",
+            "context_length_exceeded_behavior",
+        ],
+        source: "https://docs.fireworks.ai/api-reference/post-chatcompletions",
+        ..USUAL
+    },
+    Preset {
+        name: "deepseek",
+        title: "DeepSeek",
+        base_url: Some("https://api.deepseek.com/v1"),
+        key: Key::Required("DEEPSEEK_API_KEY"),
+        cap_name: CapName::MaxTokens,
+        drops: BOOKKEEPING,
+        vendor_fields: &["thinking"],
+        source: "https://api-docs.deepseek.com/api/create-chat-completion",
+        ..USUAL
+    },
+    Preset {
+        name: "mistral",
+        title: "Mistral AI",
+        base_url: Some("https://api.mistral.ai/v1"),
+        key: Key::Required("MISTRAL_API_KEY"),
+        // It answers 422 to every field that it does not know.
+        cap_name: CapName::MaxTokens,
+        drops: BOOKKEEPING_AND_STREAM_OPTIONS,
+        vendor_fields: &["random_seed", "safe_prompt", "prompt_mode"],
+        source: "https://docs.mistral.ai/api/endpoint/chat",
+        ..USUAL
+    },
+    Preset {
+        name: "xai",
+        title: "xAI",
+        base_url: Some("https://api.x.ai/v1"),
+        key: Key::Required("XAI_API_KEY"),
+        drops: &[
+            "store",
+            "metadata",
+            "service_tier",
+            "safety_identifier",
+            "prompt_cache_key",
+            "prompt_cache_options",
+            "prompt_cache_retention",
+        ],
+        source: "https://docs.x.ai/developers/rest-api-reference/inference/chat",
+        ..USUAL
+    },
+    Preset {
+        name: "cerebras",
+        title: "Cerebras",
+        base_url: Some("https://api.cerebras.ai/v1"),
+        key: Key::Required("CEREBRAS_API_KEY"),
+        drops: &[
+            "store",
+            "metadata",
+            "service_tier",
+            "safety_identifier",
+            "prompt_cache_key",
+            "prompt_cache_options",
+            "prompt_cache_retention",
+        ],
+        vendor_fields: &["reasoning_format", "disable_reasoning", "clear_thinking"],
+        source: "https://inference-docs.cerebras.ai/resources/openai",
+        ..USUAL
+    },
+    Preset {
+        name: "nvidia",
+        title: "NVIDIA NIM",
+        base_url: Some("https://integrate.api.nvidia.com/v1"),
+        key: Key::Required("NVIDIA_API_KEY"),
+        cap_name: CapName::MaxTokens,
+        drops: BOOKKEEPING,
+        vendor_fields: &[
+            "top_k",
+            "min_p",
+            "repetition_penalty",
+            "min_tokens",
+            "ignore_eos",
+            "nvext",
+            "chat_template_kwargs",
+            "min_thinking_tokens",
+            "max_thinking_tokens",
+        ],
+        source: "https://docs.nvidia.com/nim/large-language-models/latest/api-reference.html",
+        ..USUAL
+    },
+    Preset {
+        name: "ollama",
+        title: "Ollama",
+        base_url: Some("http://127.0.0.1:11434/v1"),
+        cap_name: CapName::MaxTokens,
+        drops: BOOKKEEPING,
+        vendor_fields: &["reasoning"],
+        local_port: Some(11434),
+        source: "https://docs.ollama.com/api/openai-compatibility",
+        ..USUAL
+    },
+    Preset {
+        name: "llama.cpp",
+        title: "llama.cpp server",
+        base_url: Some("http://127.0.0.1:8080/v1"),
+        cap_name: CapName::MaxTokens,
+        drops: BOOKKEEPING,
+        vendor_fields: &[
+            "top_k",
+            "min_p",
+            "typical_p",
+            "repeat_penalty",
+            "repeat_last_n",
+            "mirostat",
+            "mirostat_tau",
+            "mirostat_eta",
+            "dry_multiplier",
+            "dry_base",
+            "dry_allowed_length",
+            "dry_penalty_last_n",
+            "dry_sequence_breakers",
+            "xtc_probability",
+            "xtc_threshold",
+            "dynatemp_range",
+            "dynatemp_exponent",
+            "top_n_sigma",
+            "samplers",
+            "ignore_eos",
+            "grammar",
+            "json_schema",
+            "n_probs",
+            "cache_prompt",
+            "chat_template_kwargs",
+            "reasoning_format",
+            "timings_per_token",
+        ],
+        local_port: Some(8080),
+        source: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
+        counts_one_answer: true,
+        ..USUAL
+    },
+    Preset {
+        name: "vllm",
+        title: "vLLM",
+        base_url: Some("http://127.0.0.1:8000/v1"),
+        drops: &["store", "safety_identifier", "prompt_cache_retention"],
+        vendor_fields: &[
+            "top_k",
+            "min_p",
+            "repetition_penalty",
+            "length_penalty",
+            "use_beam_search",
+            "stop_token_ids",
+            "include_stop_str_in_output",
+            "ignore_eos",
+            "min_tokens",
+            "skip_special_tokens",
+            "spaces_between_special_tokens",
+            "truncate_prompt_tokens",
+            "allowed_token_ids",
+            "bad_words",
+            "add_generation_prompt",
+            "continue_final_message",
+            "documents",
+            "chat_template_kwargs",
+            "structured_outputs",
+            "guided_json",
+            "guided_regex",
+            "guided_choice",
+            "guided_grammar",
+            "include_reasoning",
+            "thinking_token_budget",
+            "return_token_ids",
+        ],
+        local_port: Some(8000),
+        source: "https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/openai/chat_completion/protocol.py",
+        ..USUAL
+    },
+    Preset {
+        name: "sglang",
+        title: "SGLang",
+        base_url: Some("http://127.0.0.1:30000/v1"),
+        drops: &["store", "safety_identifier", "prompt_cache_retention"],
+        vendor_fields: &[
+            "top_k",
+            "min_p",
+            "min_tokens",
+            "repetition_penalty",
+            "regex",
+            "ebnf",
+            "stop_token_ids",
+            "stop_regex",
+            "no_stop_trim",
+            "ignore_eos",
+            "continue_final_message",
+            "skip_special_tokens",
+            "separate_reasoning",
+            "stream_reasoning",
+            "chat_template_kwargs",
+        ],
+        local_port: Some(30000),
+        source: "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py",
+        ..USUAL
+    },
+    Preset {
+        name: "lm-studio",
+        title: "LM Studio",
+        base_url: Some("http://127.0.0.1:1234/v1"),
+        cap_name: CapName::MaxTokens,
+        drops: BOOKKEEPING,
+        vendor_fields: &["top_k", "min_p", "repeat_penalty"],
+        local_port: Some(1234),
+        source: "https://lmstudio.ai/docs/developer/openai-compat/chat-completions",
+        ..USUAL
+    },
+    Preset {
+        name: "openai-compatible",
+        title: "Any other server of the format",
+        vendor_fields: &["top_k", "min_p", "repetition_penalty", "chat_template_kwargs"],
+        source: "-",
+        ..USUAL
+    },
+];
+
+/// The preset with this name.
+pub fn preset(name: &str) -> Option<&'static Preset> {
+    PRESETS.iter().find(|preset| preset.name == name)
+}
+
+impl Preset {
+    /// The environment variable that usually has the key.
+    pub fn key_env(&self) -> Option<&'static str> {
+        match self.key {
+            Key::Required(name) => Some(name),
+            Key::Optional => None,
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The adapter against a scripted upstream on loopback.
+
+mod answers;
+mod faults;
+mod presets;
+mod refusals;
+mod requests;
+mod secrets;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use tollgate_testkit::upstream::FakeUpstream;
+use tollgate_types::{Format, RequestId, Usage};
+use tollgate_upstream::{
+    CallContext, ChunkKind, Payload, Permit, Provider, TextCall, TextChunk, TextReply, UpstreamError,
+};
+
+use crate::http::{HttpClient, HttpSettings};
+use crate::registry::{self, ProviderConfig};
+
+const KEY: &str = "sk-upstream-0123456789abcdef";
+/// The most chunks that are read of one stream.
+const MOST_CHUNKS: usize = 5_000;
+
+/// Small bounds, so that what never ends ends soon.
+fn settings() -> HttpSettings {
+    HttpSettings {
+        body_limit: 4 << 20,
+        error_body_timeout: Duration::from_millis(300),
+        ..HttpSettings::default()
+    }
+}
+
+fn provider_at(preset: &str, base_url: &str) -> Arc<dyn Provider> {
+    let config = ProviderConfig {
+        preset: Some(preset.to_owned()),
+        base_url: Some(base_url.to_owned()),
+        api_key: Some(SecretString::from(KEY)),
+        ..ProviderConfig::named("main")
+    };
+    registry::build(&config, &HttpClient::new(settings())).unwrap()
+}
+
+async fn started() -> (FakeUpstream, Arc<dyn Provider>) {
+    let upstream = FakeUpstream::start().await;
+    let provider = provider_at("openai-compatible", &upstream.base_url());
+    (upstream, provider)
+}
+
+fn context() -> CallContext {
+    CallContext {
+        request: RequestId::from_u128(7),
+        permit: Permit::Free("test"),
+        header_timeout: Duration::from_secs(20),
+        idle_timeout: Duration::from_secs(20),
+    }
+}
+
+/// A context that soon loses its patience.
+fn impatient() -> CallContext {
+    CallContext {
+        header_timeout: Duration::from_millis(300),
+        idle_timeout: Duration::from_millis(300),
+        ..context()
+    }
+}
+
+fn call(body: &Value) -> TextCall {
+    let flag = |place: &str| body.pointer(place).and_then(Value::as_bool).unwrap_or(false);
+    TextCall {
+        format: Format::ChatCompletions,
+        body: Bytes::from(body.to_string()),
+        outline: None,
+        upstream_model: "upstream-model".into(),
+        public_model: "maker/public".into(),
+        stream: flag("/stream"),
+        include_usage: flag("/stream_options/include_usage"),
+        clamp_output: None,
+    }
+}
+
+fn chat(stream: bool) -> TextCall {
+    let messages = json!([{"role": "user", "content": "tell me"}]);
+    call(&json!({"model": "maker/public", "messages": messages, "stream": stream}))
+}
+
+fn chat_with_usage() -> TextCall {
+    let messages = json!([{"role": "user", "content": "tell me"}]);
+    let options = json!({"include_usage": true});
+    call(&json!({"model": "maker/public", "messages": messages, "stream": true, "stream_options": options}))
+}
+
+/// Everything that one call gave.
+#[derive(Debug, Default)]
+struct Got {
+    kinds: Vec<ChunkKind>,
+    /// The whole answer, or the data of the events that the caller would see.
+    seen: Vec<String>,
+    usage: Option<Usage>,
+    output_bytes: u64,
+    is_endless: bool,
+}
+
+impl Got {
+    /// Text of all choices.
+    fn text(&self) -> String {
+        let values = self
+            .seen
+            .iter()
+            .filter_map(|data| serde_json::from_str::<Value>(data).ok());
+        values
+            .flat_map(|value| value["choices"].as_array().cloned().unwrap_or_default())
+            .filter_map(|choice| {
+                let text = choice
+                    .pointer("/message/content")
+                    .or(choice.pointer("/delta/content"));
+                text.and_then(Value::as_str).map(str::to_owned)
+            })
+            .collect()
+    }
+
+    fn take(&mut self, chunk: TextChunk) {
+        self.kinds.push(chunk.kind);
+        self.output_bytes += chunk.output_bytes;
+        self.usage = chunk.usage.or(self.usage);
+        let Some(payload) = chunk.payload else { return };
+        let Payload::Raw(Format::ChatCompletions, bytes) = payload else {
+            panic!("the adapter answers in the caller's format");
+        };
+        let event = std::str::from_utf8(&bytes).unwrap();
+        let data = event
+            .strip_prefix("data: ")
+            .and_then(|rest| rest.strip_suffix("\n\n"));
+        self.seen.push(data.expect("one whole event").to_owned());
+    }
+}
+
+async fn ask(provider: &dyn Provider, ctx: &CallContext, call: &TextCall) -> Result<Got, UpstreamError> {
+    let mut got = Got::default();
+    match provider.text().unwrap().generate(ctx, call).await? {
+        TextReply::Whole(answer) => {
+            let Payload::Raw(Format::ChatCompletions, bytes) = answer.payload else {
+                panic!("the adapter answers in the caller's format");
+            };
+            got.seen.push(String::from_utf8(bytes.to_vec()).unwrap());
+            got.usage = answer.usage;
+            got.output_bytes = answer.output_bytes;
+        }
+        TextReply::Stream(mut stream) => {
+            while let Some(chunk) = stream.next().await {
+                got.take(chunk?);
+                if got.kinds.len() == MOST_CHUNKS {
+                    got.is_endless = true;
+                    return Ok(got);
+                }
+            }
+            assert_eq!(
+                got.kinds.last(),
+                Some(&ChunkKind::End),
+                "a stream ends properly or with an error"
+            );
+        }
+    }
+    Ok(got)
+}

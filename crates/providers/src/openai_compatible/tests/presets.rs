@@ -1,0 +1,79 @@
+//! The table is consistent and documented.
+
+use std::collections::BTreeSet;
+
+use tollgate_formats::openai_chat::Field;
+
+use crate::http::BaseUrl;
+use crate::openai_compatible::{Key, PRESETS};
+
+const PAGE: &str = include_str!("../../../../../docs/providers.md");
+
+#[test]
+fn every_preset_is_unique_complete_and_documented() {
+    let mut names = BTreeSet::new();
+    let mut ports = BTreeSet::new();
+    for preset in PRESETS {
+        let name = preset.name;
+        assert!(names.insert(name), "{name} is there twice");
+        assert!(
+            !name.is_empty() && !preset.title.is_empty() && !preset.source.is_empty(),
+            "{name}"
+        );
+        assert!(
+            PAGE.contains(&format!("`{name}`")),
+            "{name} is not in docs/providers.md"
+        );
+        for fact in [preset.base_url, preset.base_url_env, preset.key_env()]
+            .into_iter()
+            .flatten()
+        {
+            assert!(PAGE.contains(fact), "{name}: {fact} is not in docs/providers.md");
+        }
+        if let Some(base) = preset.base_url {
+            let base = BaseUrl::parse(base).unwrap();
+            assert!(base.has_path(), "{name}");
+            assert_eq!(base.is_local(), preset.local_port.is_some(), "{name}");
+            assert_eq!(base.is_secure(), matches!(preset.key, Key::Required(_)), "{name}");
+        }
+        if let Some(port) = preset.local_port {
+            assert!(ports.insert(port), "{name}: two servers on one port");
+            assert!(preset.base_url.unwrap().contains(&format!(":{port}/")), "{name}");
+        }
+    }
+    assert_eq!(PRESETS.last().unwrap().name, "openai-compatible");
+}
+
+#[test]
+fn fields_are_what_they_are_said_to_be() {
+    for preset in PRESETS {
+        for field in preset.drops {
+            assert!(
+                Field::parse(field).is_some(),
+                "{}: {field} is not of the format",
+                preset.name
+            );
+        }
+        let unique: BTreeSet<&&str> = preset.vendor_fields.iter().collect();
+        assert_eq!(unique.len(), preset.vendor_fields.len(), "{}", preset.name);
+        for field in preset.vendor_fields {
+            assert!(
+                Field::parse(field).is_none(),
+                "{}: {field} is of the format",
+                preset.name
+            );
+            let never = [
+                "chat_template",
+                "custom_logit_processor",
+                "models",
+                "search_parameters",
+                "model",
+            ];
+            assert!(
+                !never.contains(field),
+                "{}: {field} must not be let through",
+                preset.name
+            );
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! From a block of the configuration to a provider.
+
+use std::fmt;
+use std::sync::Arc;
+
+use secrecy::SecretString;
+use tollgate_upstream::Provider;
+
+use crate::http::{BaseUrl, Credential, EndpointError, HttpClient};
+use crate::openai_compatible::{Auth, Key, OpenAiCompatible, PRESETS, Preset, preset};
+use crate::sim::Simulator;
+
+/// A block `[providers.NAME]` with its secrets read.
+#[derive(Clone, Debug)]
+pub struct ProviderConfig {
+    /// Name of the block.
+    pub name: Arc<str>,
+    /// The preset; without it, the one that is called like the block, or `openai-compatible` when there is a
+    /// `base_url`.
+    pub preset: Option<String>,
+    /// Where it is, when that is not where the preset says.
+    pub base_url: Option<String>,
+    /// The key.
+    pub api_key: Option<SecretString>,
+    /// More headers for every request, such as an organisation or a project. Their values are secrets, too.
+    pub headers: Vec<(String, SecretString)>,
+}
+
+impl ProviderConfig {
+    /// A block with nothing in it but its name.
+    pub fn named(name: impl Into<Arc<str>>) -> Self {
+        Self {
+            name: name.into(),
+            preset: None,
+            base_url: None,
+            api_key: None,
+            headers: Vec::new(),
+        }
+    }
+}
+
+/// What is wrong with a block; for the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// Name of the block.
+    pub block: Arc<str>,
+    /// What to change.
+    pub message: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[providers.{}] {}", self.block, self.message)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Makes providers of some presets.
+pub trait Adapter: Sync {
+    /// The presets.
+    fn presets(&self) -> Vec<&'static str>;
+
+    /// The provider of a block with one of them.
+    fn build(
+        &self,
+        preset: &str,
+        config: &ProviderConfig,
+        http: &Arc<HttpClient>,
+    ) -> Result<Arc<dyn Provider>, ConfigError>;
+}
+
+/// Every adapter.
+pub const ADAPTERS: &[&dyn Adapter] = &[&Compatible, &Simulated];
+
+/// The provider of a block. Nothing is connected to.
+pub fn build(config: &ProviderConfig, http: &Arc<HttpClient>) -> Result<Arc<dyn Provider>, ConfigError> {
+    let name = preset_name(config)?;
+    let adapter = ADAPTERS.iter().find(|adapter| adapter.presets().contains(&name));
+    match adapter {
+        Some(adapter) => adapter.build(name, config, http),
+        None => Err(unknown_preset(config, name)),
+    }
+}
+
+/// Every preset, in the order in which the documentation lists them.
+pub fn preset_names() -> impl Iterator<Item = &'static str> {
+    ADAPTERS.iter().flat_map(|adapter| adapter.presets())
+}
+
+/// The environment variable that usually has the key of a preset.
+pub fn usual_key_variable(preset_name: &str) -> Option<&'static str> {
+    preset(preset_name)?.key_env()
+}
+
+fn preset_name(config: &ProviderConfig) -> Result<&str, ConfigError> {
+    if let Some(name) = &config.preset {
+        return Ok(name);
+    }
+    let by_name = preset_names().find(|name| **name == *config.name);
+    match (by_name, &config.base_url) {
+        (Some(name), _) => Ok(name),
+        (None, Some(_)) => Ok("openai-compatible"),
+        (None, None) => Err(unknown_preset(config, &config.name)),
+    }
+}
+
+fn unknown_preset(config: &ProviderConfig, name: &str) -> ConfigError {
+    let likeness = |known: &&str| (strsim::jaro_winkler(name, known) * 1_000.0) as u32;
+    let nearest = preset_names().max_by_key(likeness).unwrap_or_default();
+    let known: Vec<&str> = preset_names().collect();
+    wrong(
+        config,
+        format!(
+            "there is no preset `{name}`; did you mean `{nearest}`? Known are {}. A server without a preset needs only \
+             a `base_url`.",
+            known.join(", ")
+        ),
+    )
+}
+
+fn wrong(config: &ProviderConfig, message: impl fmt::Display) -> ConfigError {
+    ConfigError {
+        block: config.name.clone(),
+        message: message.to_string(),
+    }
+}
+
+struct Compatible;
+
+impl Adapter for Compatible {
+    fn presets(&self) -> Vec<&'static str> {
+        PRESETS.iter().map(|preset| preset.name).collect()
+    }
+
+    fn build(
+        &self,
+        name: &str,
+        config: &ProviderConfig,
+        http: &Arc<HttpClient>,
+    ) -> Result<Arc<dyn Provider>, ConfigError> {
+        let preset = preset(name).ok_or_else(|| unknown_preset(config, name))?;
+        let base = base_url(preset, config)?;
+        let build = || -> Result<OpenAiCompatible, EndpointError> {
+            let credentials = credentials(preset, config)?;
+            OpenAiCompatible::new(config.name.clone(), preset, &base, &credentials, http.clone())
+        };
+        if let (Key::Required(variable), None, None) = (preset.key, &config.api_key, &config.base_url) {
+            let message = format!(
+                "{} needs a key: set `api_key_env` or `api_key_file`, or {variable}",
+                preset.title
+            );
+            return Err(wrong(config, message));
+        }
+        if config.api_key.is_some() && !base.is_secure() && !base.is_local() {
+            tracing::warn!(provider = %config.name, "the key of a provider is sent over plain http");
+        }
+        Ok(Arc::new(build().map_err(|error| wrong(config, error))?))
+    }
+}
+
+fn base_url(preset: &Preset, config: &ProviderConfig) -> Result<BaseUrl, ConfigError> {
+    let stated = config.base_url.as_deref().or(preset.base_url);
+    let text = stated.ok_or_else(|| {
+        let example = format!("base_url = \"https://NAME.example.com{}\"", preset.base_path);
+        wrong(
+            config,
+            format!(
+                "{} has an address for every customer: set {example}",
+                preset.title
+            ),
+        )
+    })?;
+    let base = BaseUrl::parse(text).map_err(|error| wrong(config, error))?;
+    Ok(if base.has_path() {
+        base
+    } else {
+        base.extended(preset.base_path)
+    })
+}
+
+fn credentials(preset: &Preset, config: &ProviderConfig) -> Result<Vec<Credential>, EndpointError> {
+    let key = config.api_key.as_ref().map(|key| match preset.auth {
+        Auth::Bearer => Credential::bearer(key),
+        Auth::Header(name) => Credential::header(name, key),
+    });
+    let others = config
+        .headers
+        .iter()
+        .map(|(name, value)| Credential::header(name, value));
+    key.into_iter().chain(others).collect()
+}
+
+struct Simulated;
+
+impl Adapter for Simulated {
+    fn presets(&self) -> Vec<&'static str> {
+        vec!["sim"]
+    }
+
+    fn build(
+        &self,
+        _preset: &str,
+        config: &ProviderConfig,
+        _http: &Arc<HttpClient>,
+    ) -> Result<Arc<dyn Provider>, ConfigError> {
+        Ok(Arc::new(Simulator::new(config.name.clone())))
+    }
+}
+
+#[cfg(test)]
+mod tests;

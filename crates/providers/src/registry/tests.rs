@@ -1,0 +1,90 @@
+use secrecy::SecretString;
+
+use super::*;
+use crate::http::HttpSettings;
+
+fn built(config: &ProviderConfig) -> Result<Arc<dyn Provider>, String> {
+    build(config, &HttpClient::new(HttpSettings::default())).map_err(|error| error.to_string())
+}
+
+fn block(name: &str, preset: Option<&str>, base_url: Option<&str>, key: Option<&str>) -> ProviderConfig {
+    ProviderConfig {
+        preset: preset.map(str::to_owned),
+        base_url: base_url.map(str::to_owned),
+        api_key: key.map(SecretString::from),
+        ..ProviderConfig::named(name)
+    }
+}
+
+#[test]
+fn blocks_become_providers_of_their_name() {
+    for (name, preset, base_url) in [
+        ("sim", None, None),
+        ("trial", Some("sim"), None),
+        ("ollama", None, None),
+        ("rack", Some("vllm"), Some("http://10.0.0.7:8000")),
+        ("house", None, Some("http://models.test/v1")),
+        ("backup", Some("openai"), Some("http://127.0.0.1:9/v1")),
+    ] {
+        let provider = built(&block(name, preset, base_url, None)).unwrap();
+        assert_eq!(provider.id(), name);
+        assert!(provider.text().is_some());
+        assert_eq!(provider.is_simulated(), preset == Some("sim") || name == "sim");
+    }
+}
+
+#[test]
+fn mistakes_name_the_block_and_what_to_do() {
+    for (config, parts) in [
+        (
+            block("opnai", None, None, None),
+            &["[providers.opnai]", "`openai`", "base_url"][..],
+        ),
+        (
+            block("x", Some("lmstudio"), None, None),
+            &["[providers.x]", "`lm-studio`"],
+        ),
+        (
+            block("openai", None, None, None),
+            &["[providers.openai]", "OPENAI_API_KEY", "api_key_env"],
+        ),
+        (
+            block("azure-openai", None, None, Some("k")),
+            &["[providers.azure-openai]", "base_url", "/openai/v1"],
+        ),
+        (
+            block("x", None, Some("ftp://host"), None),
+            &["[providers.x]", "http://"],
+        ),
+        (block("x", None, Some("host/v1"), None), &["[providers.x]"]),
+        (
+            block("x", None, Some("http://me:secret@host/v1"), None),
+            &["[providers.x]", "…@host"],
+        ),
+        (block("x", None, Some("http://host/v1#a"), None), &["fragment"]),
+        (
+            block("x", None, Some("http://host/v1"), Some("a\nsecret")),
+            &["[providers.x]", "authorization"],
+        ),
+    ] {
+        let Err(message) = built(&config) else {
+            panic!("{config:?} is fine");
+        };
+        for part in parts {
+            assert!(message.contains(part), "{message} lacks {part}");
+        }
+        assert!(!message.contains("secret"), "{message}");
+    }
+}
+
+#[test]
+fn the_adapters_share_no_preset() {
+    let mut names: Vec<&str> = preset_names().collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    assert!(names.contains(&"sim") && names.contains(&"openai"));
+    assert_eq!(usual_key_variable("groq"), Some("GROQ_API_KEY"));
+    assert_eq!(usual_key_variable("ollama"), None);
+}

@@ -1,0 +1,293 @@
+//! What the simulator says.
+
+use std::time::Duration;
+
+use serde_json::{Map, json};
+use tollgate_types::generate::{
+    Choice, FinishReason, GenerateRequest, Message, Part, ResponseFormat, Role, Tool, ToolCall,
+};
+use tollgate_types::{ErrorCode, Unit, Usage};
+use tollgate_upstream::UpstreamError;
+
+use super::{Prompt, calls, failure, logprobs, schema, tokens};
+
+/// Most tokens of one answer, as the catalog says, and of all answers to one request together.
+const MOST_TOKENS: u64 = 65_536;
+const MOST_TOKENS_TOGETHER: u64 = 262_144;
+/// Most tokens with probabilities: they are large.
+const MOST_LOGPROBS: u64 = 4_096;
+/// Most bytes of all echoes to one request together.
+const MOST_ECHOED: usize = 1 << 20;
+/// Tokens where the script asks for no number and the message says nothing else.
+const USUAL_TOKENS: u64 = 16;
+
+const WORDS: &[&str] = &[
+    "the",
+    "simulator",
+    "says",
+    "these",
+    "words",
+    "one",
+    "token",
+    "each",
+    "so",
+    "that",
+    "you",
+    "can",
+    "count",
+    "them",
+    "and",
+    "nothing",
+    "else",
+    "is",
+    "meant",
+    "by",
+    "it",
+    "today",
+];
+const THOUGHTS: &[&str] = &[
+    "first", "consider", "then", "compare", "and", "at", "last", "decide",
+];
+const REFUSAL: &str = "I cannot help with that.";
+
+/// All answers to one request.
+pub(super) struct Answer {
+    pub(super) id: String,
+    pub(super) choices: Vec<Spoken>,
+    pub(super) usage: Usage,
+}
+
+/// One answer.
+pub(super) struct Spoken {
+    pub(super) index: u32,
+    pub(super) reasoning: String,
+    pub(super) text: String,
+    pub(super) refusal: String,
+    pub(super) calls: Vec<ToolCall>,
+    pub(super) finish: FinishReason,
+}
+
+impl Answer {
+    pub(super) fn compose(prompt: &Prompt) -> Result<Self, UpstreamError> {
+        let n = prompt.request.n.max(1);
+        let choices: Vec<Spoken> = (0..n)
+            .map(|index| Spoken::compose(prompt, index))
+            .collect::<Result<_, _>>()?;
+        let sum = |tokens: fn(&Spoken) -> u64| choices.iter().map(tokens).sum();
+        let usage = Usage::ZERO
+            .with(Unit::Input, input_tokens(&prompt.request))
+            .with(Unit::Output, sum(Spoken::output_tokens))
+            .with(Unit::Reasoning, sum(|spoken| tokens::count(&spoken.reasoning)));
+        Ok(Self {
+            id: format!("chatcmpl-{:016x}", prompt.hash),
+            choices,
+            usage,
+        })
+    }
+
+    /// How long the events of a stream would take at this pace; an answer that comes as a whole takes as long.
+    pub(super) fn pieces_to_pace(&self, pace: Duration) -> Duration {
+        let tokens = self.usage.total_output();
+        pace.saturating_mul(u32::try_from(tokens.saturating_sub(1)).unwrap_or(u32::MAX))
+    }
+}
+
+impl Spoken {
+    fn compose(prompt: &Prompt, index: u32) -> Result<Self, UpstreamError> {
+        let mut spoken = Self {
+            index,
+            reasoning: String::new(),
+            text: String::new(),
+            refusal: String::new(),
+            calls: Vec::new(),
+            finish: FinishReason::Stop,
+        };
+        let mut budget = Budget::of(prompt);
+        spoken.reasoning = budget.words(THOUGHTS, prompt.script.reason, 0);
+        if prompt.script.refuse {
+            spoken.refusal = budget.spend(REFUSAL);
+        } else {
+            let calls = calls::of(prompt, index)?;
+            // A call stands alone unless words were asked for, too.
+            if calls.is_empty() || prompt.script.tokens.is_some() {
+                spoken.text = text(prompt, index, &mut budget)?;
+            }
+            for mut call in calls {
+                budget.spend(&call.name);
+                if !budget.is_cut {
+                    call.arguments = budget.spend(&call.arguments);
+                    spoken.calls.push(call);
+                    spoken.finish = FinishReason::ToolCalls;
+                }
+            }
+        }
+        if budget.is_cut {
+            spoken.finish = FinishReason::Length;
+        }
+        Ok(spoken)
+    }
+
+    /// Tokens of everything but reasoning; a call is its name and its arguments.
+    fn output_tokens(&self) -> u64 {
+        let calls = self.calls.iter();
+        let called: u64 = calls
+            .map(|call| tokens::count(&call.name) + tokens::count(&call.arguments))
+            .sum();
+        tokens::count(&self.text) + tokens::count(&self.refusal) + called
+    }
+
+    pub(super) fn output_bytes(&self) -> u64 {
+        let called: usize = self.calls.iter().map(|call| call.arguments.len()).sum();
+        (self.reasoning.len() + self.text.len() + self.refusal.len() + called) as u64
+    }
+
+    /// The common form. `top_logprobs` is there when probabilities were asked for.
+    pub(super) fn into_choice(self, top_logprobs: Option<u32>) -> Choice {
+        let logprobs = top_logprobs
+            .filter(|_| !self.text.is_empty())
+            .map(|alternatives| logprobs::of(tokens::split(&self.text), alternatives));
+        let is_empty = self.calls.is_empty() && self.refusal.is_empty();
+        let mut parts = Vec::with_capacity(2);
+        if !self.reasoning.is_empty() {
+            parts.push(Part::Reasoning(self.reasoning));
+        }
+        if !self.text.is_empty() || is_empty {
+            parts.push(Part::Text(self.text));
+        }
+        if !self.refusal.is_empty() {
+            parts.push(Part::Refusal(self.refusal));
+        }
+        Choice {
+            index: self.index,
+            parts,
+            tool_calls: self.calls,
+            finish: self.finish,
+            logprobs,
+            extra: Map::new(),
+        }
+    }
+}
+
+/// The text of an answer: so many words, or an echo; as JSON where that was asked for.
+fn text(prompt: &Prompt, index: u32, budget: &mut Budget) -> Result<String, UpstreamError> {
+    let request = &prompt.request;
+    let words = |tokens: u64| tokens::words(WORDS, tokens.min(budget.left), index as usize);
+    let (mut plain, mut is_cut) = match prompt.script.tokens {
+        Some(tokens) => (words(tokens), tokens > budget.left),
+        None => echo(prompt),
+    };
+    if plain.is_empty() && prompt.script.tokens.is_none() {
+        plain = words(USUAL_TOKENS);
+    }
+    match &request.response_format {
+        ResponseFormat::Text => {}
+        ResponseFormat::JsonObject => plain = json!({ "text": plain }).to_string(),
+        ResponseFormat::JsonSchema { schema, .. } => {
+            let sample = schema::sample(schema).ok_or_else(|| UpstreamError {
+                param: Some("response_format.json_schema.schema".to_owned()),
+                ..failure::simulated(
+                    ErrorCode::UnsupportedParameter,
+                    "The simulator found no value that matches the schema. Simplify the schema.",
+                )
+            })?;
+            (plain, is_cut) = (sample.to_string(), false);
+        }
+    }
+    let stop = request
+        .stop
+        .iter()
+        .filter(|stop| !stop.is_empty())
+        .filter_map(|stop| plain.find(stop.as_str()))
+        .min();
+    if let Some(stop) = stop {
+        plain.truncate(stop);
+        is_cut = false;
+    }
+    let text = budget.spend(&plain);
+    budget.is_cut |= is_cut;
+    Ok(text)
+}
+
+/// What was said last, as far as it is echoed: the result of a tool, or the user's message beside its script.
+fn echo(prompt: &Prompt) -> (String, bool) {
+    let last = prompt.request.messages.last();
+    let said = match last.filter(|message| message.role == Role::Tool) {
+        Some(result) => texts(result).collect::<Vec<_>>().join("\n"),
+        None => prompt.said.clone(),
+    };
+    let most = MOST_ECHOED / prompt.request.n.max(1) as usize;
+    let end = said.floor_char_boundary(most.min(said.len()));
+    let is_cut = end < said.len();
+    (said.get(..end).unwrap_or_default().to_owned(), is_cut)
+}
+
+fn texts(message: &Message) -> impl Iterator<Item = &str> {
+    message.parts.iter().filter_map(|part| match part {
+        Part::Text(text) => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+/// Tokens that an answer may still have.
+struct Budget {
+    left: u64,
+    is_cut: bool,
+}
+
+impl Budget {
+    fn of(prompt: &Prompt) -> Self {
+        let request = &prompt.request;
+        let together = match request.top_logprobs {
+            Some(_) => MOST_LOGPROBS,
+            None => MOST_TOKENS_TOGETHER,
+        };
+        let most = MOST_TOKENS.min(together / u64::from(request.n.max(1)));
+        Self {
+            left: request.max_tokens.map_or(most, |asked| asked.min(most)),
+            is_cut: false,
+        }
+    }
+
+    /// As much of the text as there are tokens left for.
+    fn spend(&mut self, text: &str) -> String {
+        let (spent, is_cut) = tokens::first(text, self.left);
+        self.left -= tokens::count(spent).min(self.left);
+        self.is_cut |= is_cut;
+        spent.to_owned()
+    }
+
+    fn words(&mut self, vocabulary: &[&str], wanted: u64, from: usize) -> String {
+        let granted = wanted.min(self.left);
+        self.left -= granted;
+        self.is_cut |= granted < wanted;
+        tokens::words(vocabulary, granted, from)
+    }
+}
+
+/// Tokens of the request: the words of all texts, names and arguments, one for each picture, sound and document. So a
+/// request never has more of them than bytes.
+fn input_tokens(request: &GenerateRequest) -> u64 {
+    let messages: u64 = request.messages.iter().map(message_tokens).sum();
+    let tools: u64 = request.tools.iter().map(tool_tokens).sum();
+    messages + tools
+}
+
+fn message_tokens(message: &Message) -> u64 {
+    let parts = message.parts.iter().map(|part| match part {
+        Part::Text(text) | Part::Refusal(text) | Part::Reasoning(text) => tokens::count(text),
+        Part::Image { .. } | Part::Audio { .. } | Part::File { .. } => 1,
+    });
+    let calls = message.tool_calls.iter();
+    let called = calls.map(|call| tokens::count(&call.name) + tokens::count(&call.arguments));
+    parts.chain(called).sum()
+}
+
+fn tool_tokens(tool: &Tool) -> u64 {
+    let (Tool::Function {
+        name, description, ..
+    }
+    | Tool::Custom {
+        name, description, ..
+    }) = tool;
+    tokens::count(name) + description.as_deref().map_or(0, tokens::count)
+}

@@ -1,0 +1,88 @@
+//! Tool calls: those that the script asks for, and the one that the caller demands.
+
+use serde_json::Value;
+use tollgate_types::ErrorCode;
+use tollgate_types::generate::{GenerateRequest, Role, Tool, ToolCall, ToolChoice};
+use tollgate_upstream::UpstreamError;
+
+use super::grammar::ScriptedCall;
+use super::{Prompt, failure, schema};
+
+/// The calls of one answer. None once the conversation has the result of a call: then it is time for an answer.
+pub(super) fn of(prompt: &Prompt, choice: u32) -> Result<Vec<ToolCall>, UpstreamError> {
+    let request = &prompt.request;
+    let is_answered = request
+        .messages
+        .last()
+        .is_some_and(|message| message.role == Role::Tool);
+    if is_answered || request.tool_choice == ToolChoice::None {
+        return Ok(Vec::new());
+    }
+    let demanded = demanded(request).map(|name| ScriptedCall {
+        name: name.to_owned(),
+        arguments: None,
+    });
+    let mut wanted: Vec<ScriptedCall> = match prompt.script.tools.is_empty() {
+        true => demanded.into_iter().collect(),
+        false => prompt.script.tools.clone(),
+    };
+    if request.parallel_tool_calls == Some(false) {
+        wanted.truncate(1);
+    }
+    wanted
+        .into_iter()
+        .enumerate()
+        .map(|(place, call)| {
+            let tool = request.tools.iter().find(|tool| name_of(tool) == call.name);
+            let arguments = match call.arguments {
+                Some(arguments) => arguments,
+                None => arguments_for(tool)?,
+            };
+            Ok(ToolCall {
+                id: format!("call_{:016x}_{choice}_{place}", prompt.hash),
+                name: call.name,
+                arguments,
+                custom: matches!(tool, Some(Tool::Custom { .. })),
+            })
+        })
+        .collect()
+}
+
+/// The tool that must be called, told or not.
+fn demanded(request: &GenerateRequest) -> Option<&str> {
+    match &request.tool_choice {
+        ToolChoice::Required => request.tools.first().map(name_of),
+        ToolChoice::Named(name) => Some(name),
+        ToolChoice::Allowed {
+            required: true,
+            names,
+        } => names.first().map(String::as_str),
+        ToolChoice::Auto | ToolChoice::None | ToolChoice::Allowed { .. } => None,
+    }
+}
+
+fn arguments_for(tool: Option<&Tool>) -> Result<String, UpstreamError> {
+    match tool {
+        Some(Tool::Custom { .. }) => Ok("simulated input".to_owned()),
+        Some(Tool::Function {
+            parameters: Some(parameters),
+            ..
+        }) => {
+            let arguments = schema::sample(parameters).filter(Value::is_object);
+            arguments.map(|arguments| arguments.to_string()).ok_or_else(|| UpstreamError {
+                param: Some("tools".to_owned()),
+                ..failure::simulated(
+                    ErrorCode::UnsupportedParameter,
+                    "The simulator found no arguments for the tool's parameters. Write them out: tool=NAME:{json}.",
+                )
+            })
+        }
+        _ => Ok("{}".to_owned()),
+    }
+}
+
+fn name_of(tool: &Tool) -> &str {
+    match tool {
+        Tool::Function { name, .. } | Tool::Custom { name, .. } => name,
+    }
+}

@@ -1,0 +1,162 @@
+//! `[[sim tokens=20 delay=50 pace=5 reason=8 tool=NAME:{json} error=CODE cut=EVENT refuse]]` in the last user message.
+
+use std::time::Duration;
+
+use serde::de::IgnoredAny;
+use tollgate_types::ErrorCode;
+use tollgate_types::generate::{GenerateRequest, Part, Role};
+
+/// What the last user message asks the simulator to do. Every part is optional.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Script {
+    /// Exactly so many tokens of text.
+    pub(super) tokens: Option<u64>,
+    /// Wait before the first byte.
+    pub(super) delay: Duration,
+    /// Wait between two events.
+    pub(super) pace: Duration,
+    /// So many tokens of reasoning.
+    pub(super) reason: u64,
+    /// Calls to make.
+    pub(super) tools: Vec<ScriptedCall>,
+    /// The error to end with.
+    pub(super) error: Option<ErrorCode>,
+    /// Where to break off.
+    pub(super) cut: Option<Cut>,
+    /// Whether to refuse.
+    pub(super) refuse: bool,
+}
+
+/// A tool call that is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ScriptedCall {
+    /// Name of the tool.
+    pub(super) name: String,
+    /// The JSON as it was written, if there was any.
+    pub(super) arguments: Option<String>,
+}
+
+/// Where a stream breaks off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// After so many events; the first one says that the answer begins.
+    After(u64),
+    /// Before the usage report.
+    BeforeUsage,
+    /// Before the proper end.
+    BeforeEnd,
+}
+
+/// The text of the last user message, its parts joined by line ends.
+pub(super) fn last_user_text(request: &GenerateRequest) -> String {
+    let Some(message) = request
+        .messages
+        .iter()
+        .rfind(|message| message.role == Role::User)
+    else {
+        return String::new();
+    };
+    let texts: Vec<&str> = message
+        .parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    texts.join("\n")
+}
+
+/// Splits a message into its script and the rest. The error is for the caller and repeats nothing of the message.
+pub(super) fn read(message: &str) -> Result<(Script, String), String> {
+    let opening = message.match_indices(OPENING).find_map(|(at, _)| {
+        let inside = message.get(at + OPENING.len()..)?;
+        (inside.starts_with(char::is_whitespace) || inside.starts_with(CLOSING)).then_some((at, inside))
+    });
+    let Some((at, mut rest)) = opening else {
+        return Ok((Script::default(), message.to_owned()));
+    };
+    let mut script = Script::default();
+    for place in 1.. {
+        rest = rest.trim_start();
+        if let Some(after) = rest.strip_prefix(CLOSING) {
+            let before = message.get(..at).unwrap_or_default();
+            let said = format!("{} {}", before.trim_end(), after.trim_start());
+            return Ok((script, said.trim().to_owned()));
+        }
+        rest = script
+            .take(rest)
+            .ok_or_else(|| format!("Part {place} of [[sim …]] is not understood. {HELP}"))?;
+    }
+    Err(HELP.to_owned())
+}
+
+const OPENING: &str = "[[sim";
+const CLOSING: &str = "]]";
+const HELP: &str = "The parts are tokens=N delay=MS pace=MS reason=N tool=NAME or tool=NAME:{json} error=CODE \
+                    cut=N|start|usage|end refuse, separated by spaces and closed by ]].";
+
+impl Script {
+    /// Takes one part off the front and answers what follows it.
+    fn take<'t>(&mut self, text: &'t str) -> Option<&'t str> {
+        let end = end_of_word(text)?;
+        let (word, rest) = text.split_at(end);
+        let (key, value) = word.split_once('=').unwrap_or((word, ""));
+        match key {
+            "tool" => return self.take_tool(text.strip_prefix("tool=")?),
+            "tokens" => self.tokens = Some(value.parse().ok()?),
+            "reason" => self.reason = value.parse().ok()?,
+            "delay" => self.delay = milliseconds(value)?,
+            "pace" => self.pace = milliseconds(value)?,
+            "error" => self.error = Some(ErrorCode::parse(value)?),
+            "cut" => {
+                self.cut = Some(match value {
+                    "start" => Cut::After(1),
+                    "usage" => Cut::BeforeUsage,
+                    "end" => Cut::BeforeEnd,
+                    number => Cut::After(number.parse().ok()?),
+                });
+            }
+            "refuse" if value.is_empty() => self.refuse = true,
+            _ => return None,
+        }
+        Some(rest)
+    }
+
+    /// `NAME` or `NAME:{json}`; the JSON may have spaces and brackets.
+    fn take_tool<'t>(&mut self, text: &'t str) -> Option<&'t str> {
+        let end = text.find(':').unwrap_or(text.len()).min(end_of_word(text)?);
+        let (name, after) = text.split_at(end);
+        if name.is_empty() {
+            return None;
+        }
+        let Some(json) = after.strip_prefix(':') else {
+            self.tools.push(ScriptedCall {
+                name: name.to_owned(),
+                arguments: None,
+            });
+            return Some(after);
+        };
+        let mut values = serde_json::Deserializer::from_str(json).into_iter::<IgnoredAny>();
+        values.next()?.ok()?;
+        let (arguments, rest) = json.split_at_checked(values.byte_offset())?;
+        self.tools.push(ScriptedCall {
+            name: name.to_owned(),
+            arguments: Some(arguments.trim().to_owned()),
+        });
+        Some(rest)
+    }
+}
+
+fn end_of_word(text: &str) -> Option<usize> {
+    let space = text.find(char::is_whitespace);
+    let closing = text.find(CLOSING);
+    space.into_iter().chain(closing).min()
+}
+
+fn milliseconds(text: &str) -> Option<Duration> {
+    text.parse().ok().map(Duration::from_millis)
+}
+
+#[cfg(test)]
+mod tests;

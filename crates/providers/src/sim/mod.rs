@@ -1,0 +1,167 @@
+//! The simulator: a model that answers without a model. Deterministic, scripted by the last user message, able to fail
+//! in every way that the contract knows. What it does is told in docs/providers.md.
+
+mod answer;
+mod calls;
+mod failure;
+mod grammar;
+mod logprobs;
+mod pattern;
+mod schema;
+mod stream;
+mod tokens;
+
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::sleep;
+use tollgate_formats::openai_chat::decode_request;
+use tollgate_types::generate::{GenerateRequest, GenerateResponse};
+use tollgate_types::{ErrorCode, Format};
+use tollgate_upstream::{
+    CallContext, ListedModel, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply,
+    UpstreamCause, UpstreamError, UpstreamErrorKind,
+};
+
+use answer::Answer;
+use grammar::Script;
+
+/// The one model that generates text.
+const CHAT: &str = "chat";
+/// Its context, as the catalog says.
+const CONTEXT_WINDOW: u64 = 1_000_000;
+/// When every answer was made (2026-01-01, 00:00 UTC): the same request has the same answer at any time.
+const CREATED: i64 = 1_767_225_600;
+
+/// The simulator. It needs no network and no key.
+#[derive(Debug)]
+pub struct Simulator {
+    id: Arc<str>,
+}
+
+impl Simulator {
+    /// The simulator of this configuration block.
+    pub fn new(id: Arc<str>) -> Self {
+        Self { id }
+    }
+}
+
+/// A call as the simulator sees it.
+struct Prompt {
+    request: GenerateRequest,
+    script: Script,
+    /// What the last user message says beside the script.
+    said: String,
+    /// Names the answer and its tool calls. Equal for equal requests.
+    hash: u64,
+}
+
+impl Prompt {
+    fn read(call: &TextCall) -> Result<Self, UpstreamError> {
+        let decoded = match call.format {
+            Format::ChatCompletions => decode_request(&call.body),
+        };
+        let mut request = decoded.map_err(|error| UpstreamError {
+            param: error.param.clone(),
+            ..UpstreamError::new(
+                UpstreamErrorKind::Rejected,
+                UpstreamCause::Protocol,
+                format!("the request is not in the format: {}", error.code.as_str()),
+            )
+        })?;
+        request.max_tokens = request.max_tokens.or(call.clamp_output);
+        let last = grammar::last_user_text(&request);
+        let (script, said) = grammar::read(&last).map_err(|wrong| {
+            let error = failure::simulated(ErrorCode::InvalidParameter, wrong);
+            UpstreamError {
+                param: Some("messages".to_owned()),
+                ..error
+            }
+        })?;
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&call.body);
+        Ok(Self {
+            request,
+            script,
+            said,
+            hash: hasher.finish(),
+        })
+    }
+}
+
+#[async_trait]
+impl TextProvider for Simulator {
+    async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError> {
+        let prompt = Prompt::read(call)?;
+        if prompt.script.delay >= ctx.header_timeout {
+            sleep(ctx.header_timeout).await;
+            return Err(failure::asked_for(ErrorCode::UpstreamTimeout));
+        }
+        if !prompt.script.delay.is_zero() {
+            sleep(prompt.script.delay).await;
+        }
+        if let (Some(code), None) = (prompt.script.error, prompt.script.cut) {
+            return Err(failure::asked_for(code));
+        }
+        let answer = Answer::compose(&prompt)?;
+        if call.stream {
+            return Ok(TextReply::Stream(stream::open(prompt, answer, call)));
+        }
+        if prompt.script.cut.is_some() {
+            let code = prompt.script.error.unwrap_or(ErrorCode::UpstreamError);
+            return Err(failure::asked_for(code));
+        }
+        let wait = answer.pieces_to_pace(prompt.script.pace);
+        if !wait.is_zero() {
+            sleep(wait).await;
+        }
+        Ok(TextReply::Whole(whole(&prompt, answer, call)))
+    }
+}
+
+fn whole(prompt: &Prompt, answer: Answer, call: &TextCall) -> TextAnswer {
+    let usage = answer.usage;
+    let output_bytes = answer.choices.iter().map(answer::Spoken::output_bytes).sum();
+    let top_logprobs = prompt.request.top_logprobs;
+    let choices = answer.choices.into_iter();
+    let response = GenerateResponse {
+        id: answer.id,
+        created: CREATED,
+        model: call.public_model.to_string(),
+        choices: choices.map(|spoken| spoken.into_choice(top_logprobs)).collect(),
+        usage: Some(usage),
+        extra: serde_json::Map::new(),
+    };
+    TextAnswer {
+        payload: Payload::Common(Box::new(response)),
+        usage: Some(usage),
+        output_bytes,
+    }
+}
+
+#[async_trait]
+impl Provider for Simulator {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn is_simulated(&self) -> bool {
+        true
+    }
+
+    fn text(&self) -> Option<&dyn TextProvider> {
+        Some(self)
+    }
+
+    async fn list_models(&self, _timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
+        Ok(vec![ListedModel {
+            name: CHAT.to_owned(),
+            context_window: Some(CONTEXT_WINDOW),
+        }])
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! From the settings to providers and a catalog: at start, and again at every reload.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures_util::future::join_all;
+use secrecy::SecretString;
+use tollgate_catalog::{CatalogInput, EnabledProvider, PricesEntry, Snapshot, load};
+use tollgate_providers::registry::{self, ProviderConfig};
+use tollgate_providers::{HttpClient, HttpSettings, discover};
+use tollgate_storage::PriceRecord;
+use tollgate_types::{Credits, Timestamp};
+use tollgate_upstream::Provider;
+
+use crate::config::Config;
+use crate::config::file::ProviderSection;
+
+/// How long a provider may take to say which models it has.
+const LISTING: Duration = Duration::from_secs(3);
+
+/// Providers and what they make possible.
+pub struct Assembled {
+    /// By the name of their block.
+    pub providers: HashMap<Arc<str>, Arc<dyn Provider>>,
+    /// The catalog.
+    pub snapshot: Snapshot,
+    /// What could not be used, and why; for the banner and the log.
+    pub notes: Vec<String>,
+}
+
+struct Enabled {
+    provider: Arc<dyn Provider>,
+    preset: String,
+    default_price: Option<PricesEntry>,
+}
+
+/// The client that every provider of this process shares; reloads keep it, and with it its connections.
+pub fn http_client(config: &Config) -> Arc<HttpClient> {
+    let connect_timeout = Duration::from_millis(config.file.timeouts.connect_ms);
+    let usual = HttpSettings::default();
+    let tls_timeout = usual.tls_timeout.max(connect_timeout);
+    HttpClient::new(HttpSettings {
+        connect_timeout,
+        tls_timeout,
+        ..usual
+    })
+}
+
+/// Builds providers and catalog. A provider that does not answer is kept: it may come back.
+pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembled> {
+    let mut notes = Vec::new();
+    let mut enabled = configured(config, http, &mut notes)?;
+    enabled.extend(by_environment(config, http)?);
+    if config.file.server.discover {
+        enabled.extend(on_this_machine(config, http).await?);
+    }
+    enabled.push(build(ProviderConfig::named("sim"), None, http)?);
+
+    let listed = join_all(enabled.iter().map(list)).await;
+    let mut described = Vec::with_capacity(enabled.len());
+    for (enabled, listed) in enabled.iter().zip(listed) {
+        let discovered = listed.unwrap_or_else(|note| {
+            notes.push(note);
+            Vec::new()
+        });
+        described.push(EnabledProvider {
+            name: enabled.provider.id().to_owned(),
+            preset: enabled.preset.clone(),
+            simulated: enabled.provider.is_simulated(),
+            default_price: enabled.default_price.clone(),
+            discovered,
+        });
+    }
+    let input = CatalogInput {
+        providers: described,
+        models: config.file.models.clone(),
+        aliases: config.file.aliases.clone(),
+    };
+    let snapshot = load(&input).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let providers = enabled
+        .into_iter()
+        .map(|enabled| (Arc::from(enabled.provider.id()), enabled.provider))
+        .collect();
+    Ok(Assembled {
+        providers,
+        snapshot,
+        notes,
+    })
+}
+
+fn build(
+    block: ProviderConfig,
+    default_price: Option<PricesEntry>,
+    http: &Arc<HttpClient>,
+) -> Result<Enabled> {
+    let preset = block.preset.clone().unwrap_or_else(|| block.name.to_string());
+    Ok(Enabled {
+        provider: registry::build(&block, http)?,
+        preset,
+        default_price,
+    })
+}
+
+fn configured(config: &Config, http: &Arc<HttpClient>, notes: &mut Vec<String>) -> Result<Vec<Enabled>> {
+    let mut enabled = Vec::new();
+    for (name, section) in &config.file.providers {
+        if section.enabled == Some(false) {
+            continue;
+        }
+        let preset = section.preset.as_deref().unwrap_or(name);
+        let usual_variable = registry::usual_key_variable(preset);
+        let api_key = key_of(config, name, usual_variable, section)?;
+        if api_key.is_none() && usual_variable.is_some() {
+            notes.push(format!(
+                "providers.{name}: no key; set api_key_env or api_key_file"
+            ));
+            continue;
+        }
+        let block = ProviderConfig {
+            preset: section.preset.clone(),
+            base_url: section.base_url.clone(),
+            api_key,
+            ..ProviderConfig::named(name.as_str())
+        };
+        enabled.push(build(block, section.default_price.clone(), http)?);
+    }
+    Ok(enabled)
+}
+
+fn key_of(
+    config: &Config,
+    name: &str,
+    usual_variable: Option<&str>,
+    section: &ProviderSection,
+) -> Result<Option<SecretString>> {
+    if let Some(file) = &section.api_key_file {
+        let text = std::fs::read_to_string(file);
+        let text = text.with_context(|| format!("providers.{name}.api_key_file: cannot read {file}"))?;
+        return Ok(Some(text.trim().to_owned().into()));
+    }
+    let variable = section.api_key_env.as_deref().or(usual_variable);
+    Ok(variable
+        .and_then(|variable| config.environment.get(variable))
+        .map(|key| key.to_owned().into()))
+}
+
+fn is_configured(config: &Config, preset: &str) -> bool {
+    let mut blocks = config.file.providers.iter();
+    blocks.any(|(name, section)| section.preset.as_deref().unwrap_or(name) == preset)
+}
+
+/// Providers whose usual variable is set, and that no block configures.
+fn by_environment(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<Enabled>> {
+    let blocks = discover::from_environment(|name| config.environment.get(name).map(str::to_owned));
+    let wanted = blocks
+        .into_iter()
+        .filter(|block| !is_configured(config, &block.name));
+    wanted.map(|block| build(block, None, http)).collect()
+}
+
+/// Model servers at their usual ports. They cost nothing.
+async fn on_this_machine(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<Enabled>> {
+    let found = discover::local_servers(http, LISTING).await.into_iter();
+    let own_address = |block: &ProviderConfig| {
+        let port = format!(":{}", config.listen.port());
+        block.base_url.as_deref().is_some_and(|url| url.contains(&port))
+    };
+    let wanted =
+        found.filter(|server| !is_configured(config, &server.config.name) && !own_address(&server.config));
+    let free = ["input", "output"].map(|class| (class.to_owned(), Credits::ZERO));
+    wanted
+        .map(|server| build(server.config, Some(free.clone().into()), http))
+        .collect()
+}
+
+async fn list(enabled: &Enabled) -> Result<Vec<(String, Option<u64>)>, String> {
+    if enabled.default_price.is_none() {
+        return Ok(Vec::new());
+    }
+    match enabled.provider.list_models(LISTING).await {
+        Ok(models) => Ok(models
+            .into_iter()
+            .map(|model| (model.name, model.context_window))
+            .collect()),
+        Err(error) => Err(format!(
+            "providers.{}: cannot list its models: {error}",
+            enabled.provider.id()
+        )),
+    }
+}
+
+/// The price versions of a catalog, to be recorded before anything is charged by them.
+pub fn price_records(snapshot: &Snapshot, now: Timestamp) -> Vec<PriceRecord> {
+    let record = |model: &Arc<tollgate_catalog::Model>| PriceRecord {
+        version: model.price_version,
+        model: model.id.to_string(),
+        prices: model.prices,
+        created_at: now,
+    };
+    snapshot.models().iter().map(record).collect()
+}

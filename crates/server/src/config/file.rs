@@ -1,0 +1,270 @@
+//! The shape of `tollgate.toml`. tollgate.example.toml shows every key with what it does.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use tollgate_catalog::{ModelEntry, PricesEntry};
+
+/// The whole file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FileConfig {
+    /// Listeners and what surrounds a request.
+    pub server: ServerSection,
+    /// Where everything is kept.
+    pub storage: StorageSection,
+    /// Name, key prefix, support.
+    pub service: ServiceSection,
+    /// Limits of accounts that have none of their own.
+    pub limits: LimitsSection,
+    /// Companies and servers whose models are called, by name. The first that has a model wins its bare name.
+    pub providers: IndexMap<String, ProviderSection>,
+    /// Models, by public id.
+    pub models: BTreeMap<String, ModelEntry>,
+    /// Other names of models: alias → id.
+    pub aliases: BTreeMap<String, String>,
+    /// How long to wait for what.
+    pub timeouts: TimeoutsSection,
+    /// When to try again.
+    pub retries: RetriesSection,
+    /// What happens to the answer of a caller that left.
+    pub drain: DrainSection,
+}
+
+/// `[server]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerSection {
+    /// Where callers connect.
+    pub listen: String,
+    /// Where operators connect: metrics.
+    pub admin: String,
+    /// The address that callers use, for absolute addresses in answers.
+    pub public_url: Option<String>,
+    /// Addresses whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpAddr>,
+    /// Whether to listen beyond loopback without TLS in front.
+    pub allow_plain_http: bool,
+    /// Threads that serve requests; 0 for one per processor.
+    pub workers: usize,
+    /// Which requests are logged: `errors` or `all`.
+    pub access_log: AccessLogSetting,
+    /// Most connections from one address that is neither loopback nor a trusted proxy.
+    pub connections_per_address: usize,
+    /// Whether model servers on this machine are looked for at their usual ports.
+    pub discover: bool,
+}
+
+/// Which requests are logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccessLogSetting {
+    /// Those that fail.
+    Errors,
+    /// All.
+    All,
+}
+
+impl Default for ServerSection {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:8080".to_owned(),
+            admin: "127.0.0.1:9464".to_owned(),
+            public_url: None,
+            trusted_proxies: Vec::new(),
+            allow_plain_http: false,
+            workers: 0,
+            access_log: AccessLogSetting::Errors,
+            connections_per_address: 4096,
+            discover: true,
+        }
+    }
+}
+
+/// `[storage]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StorageSection {
+    /// `sqlite:DIR/tollgate.db` or `postgres://…`; SQLite in the data directory when it is not said.
+    pub url: Option<String>,
+    /// Connections to PostgreSQL.
+    pub max_connections: u32,
+}
+
+impl Default for StorageSection {
+    fn default() -> Self {
+        Self {
+            url: None,
+            max_connections: 16,
+        }
+    }
+}
+
+/// `[service]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServiceSection {
+    /// Keys begin `sk-<slug>-`.
+    pub slug: String,
+    /// Whom callers ask for help; shown in the documentation.
+    pub support: Option<String>,
+    /// The variable that holds the secret under which keys are digested (at least 32 characters).
+    pub pepper_env: Option<String>,
+    /// The file that holds it.
+    pub pepper_file: Option<String>,
+}
+
+impl Default for ServiceSection {
+    fn default() -> Self {
+        Self {
+            slug: "service".to_owned(),
+            support: None,
+            pepper_env: None,
+            pepper_file: None,
+        }
+    }
+}
+
+/// `[limits]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsSection {
+    /// Requests per minute of an account.
+    pub rpm: u32,
+    /// Tokens per minute of an account.
+    pub tpm: u64,
+    /// Keys of an account that are not revoked.
+    pub keys: u32,
+}
+
+impl Default for LimitsSection {
+    fn default() -> Self {
+        Self {
+            rpm: 50,
+            tpm: 2_000_000,
+            keys: 50,
+        }
+    }
+}
+
+/// `[providers.NAME]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProviderSection {
+    /// What it speaks and its quirks: `openai`, `openrouter`, `vllm`, …; the block's own name when it is not said.
+    pub preset: Option<String>,
+    /// Where it is, such as `http://10.0.0.5:8000/v1`; the preset's own address when it is not said.
+    pub base_url: Option<String>,
+    /// The variable that holds the key; the preset's usual one when it is not said.
+    pub api_key_env: Option<String>,
+    /// The file that holds the key.
+    pub api_key_file: Option<String>,
+    /// The price of its models that have no other. Without it such models are not offered.
+    pub default_price: Option<PricesEntry>,
+    /// Whether it is used.
+    pub enabled: Option<bool>,
+}
+
+/// `[timeouts]`, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TimeoutsSection {
+    /// Until a connection to an upstream stands.
+    pub connect_ms: u64,
+    /// Until the upstream's response headers.
+    pub headers_ms: u64,
+    /// Until the first content of a stream.
+    pub first_content_ms: u64,
+    /// The same for models that reason first.
+    pub first_content_reasoning_ms: u64,
+    /// How long response headers are kept back for the first content.
+    pub commit_ms: u64,
+    /// Between two events of a stream.
+    pub idle_ms: u64,
+    /// For the whole call.
+    pub total_ms: u64,
+    /// How long a caller may not read before it counts as gone.
+    pub write_stall_ms: u64,
+    /// Between two signs of life on a quiet stream.
+    pub ping_ms: u64,
+    /// Until a caller's request line and headers are there; idle connections are closed after it too.
+    pub request_headers_ms: u64,
+    /// How long a caller's body may take before it must come at 1 KiB a second.
+    pub request_body_ms: u64,
+    /// After the signal to stop: how long new connections are still taken, for load balancers to notice.
+    pub drain_delay_ms: u64,
+    /// After the signal to stop: how long calls that run may take.
+    pub shutdown_ms: u64,
+}
+
+impl Default for TimeoutsSection {
+    fn default() -> Self {
+        Self {
+            connect_ms: 2_000,
+            headers_ms: 60_000,
+            first_content_ms: 60_000,
+            first_content_reasoning_ms: 300_000,
+            commit_ms: 15_000,
+            idle_ms: 60_000,
+            total_ms: 900_000,
+            write_stall_ms: 60_000,
+            ping_ms: 15_000,
+            request_headers_ms: 60_000,
+            request_body_ms: 10_000,
+            drain_delay_ms: 5_000,
+            shutdown_ms: 600_000,
+        }
+    }
+}
+
+/// `[retries]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetriesSection {
+    /// Attempts beyond the first.
+    pub extra_attempts: u32,
+    /// Share of the last ten seconds' requests that may be retries, in percent.
+    pub budget_percent: u32,
+    /// Retries a second that are allowed whatever the share.
+    pub budget_per_second: u32,
+    /// Failures in a row after which a candidate is set aside.
+    pub breaker_consecutive: u32,
+    /// How long it is set aside at first, in milliseconds.
+    pub breaker_open_ms: u64,
+}
+
+impl Default for RetriesSection {
+    fn default() -> Self {
+        Self {
+            extra_attempts: 2,
+            budget_percent: 20,
+            budget_per_second: 3,
+            breaker_consecutive: 5,
+            breaker_open_ms: 30_000,
+        }
+    }
+}
+
+/// `[drain]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DrainSection {
+    /// Answers read to their end at once after their callers left.
+    pub most: usize,
+    /// How long one is read, in milliseconds.
+    pub time_ms: u64,
+    /// How many bytes of generated output of one are read.
+    pub bytes: u64,
+}
+
+impl Default for DrainSection {
+    fn default() -> Self {
+        Self {
+            most: 64,
+            time_ms: 120_000,
+            bytes: 4 * 1024 * 1024,
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! From file, environment and flags to one [`Config`] that has been checked.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use secrecy::SecretString;
+use tollgate_pipeline::{Drain, Retries, Settings, Timeouts};
+use toml::Table;
+
+use super::env::{Environment, merge};
+use super::error::{ConfigError, explain};
+use super::file::{FileConfig, ServiceSection};
+
+/// The name of the embedded database's file.
+const DATABASE_FILE: &str = "tollgate.db";
+
+/// What the command line says.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// `--config FILE`.
+    pub config: Option<PathBuf>,
+    /// `--data DIR`.
+    pub data: Option<PathBuf>,
+    /// `--listen ADDR`.
+    pub listen: Option<String>,
+    /// `--admin ADDR`.
+    pub admin: Option<String>,
+}
+
+/// Checked settings.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// As it stands in file and environment.
+    pub file: FileConfig,
+    /// The file that was read, if one was.
+    pub path: Option<PathBuf>,
+    /// Where the embedded database, its journal and the secrets are.
+    pub data: PathBuf,
+    /// Where callers connect.
+    pub listen: SocketAddr,
+    /// Where operators connect.
+    pub admin: SocketAddr,
+    /// Where everything is kept.
+    pub storage: StorageUrl,
+    /// The environment, for keys.
+    pub environment: Environment,
+}
+
+/// Where everything is kept.
+#[derive(Clone, Debug)]
+pub enum StorageUrl {
+    /// A file on this machine.
+    Sqlite(PathBuf),
+    /// A PostgreSQL database. The address may hold a password.
+    Postgres(SecretString),
+}
+
+impl Config {
+    /// Reads and checks everything.
+    pub fn load(flags: &Flags, environment: Environment) -> Result<Self, ConfigError> {
+        let path = config_path(flags);
+        let mut file = match &path {
+            Some(path) => read_file(path)?,
+            None => Table::new(),
+        };
+        merge(&mut file, environment.overlay()?);
+        let file: FileConfig = file
+            .try_into()
+            .map_err(|error: toml::de::Error| ConfigError::new("environment", explain(error.message())))?;
+        let data = flags
+            .data
+            .clone()
+            .unwrap_or_else(|| PathBuf::from("tollgate-data"));
+        let listen = address(
+            "server.listen",
+            flags.listen.as_ref().unwrap_or(&file.server.listen),
+        )?;
+        let admin = address("server.admin", flags.admin.as_ref().unwrap_or(&file.server.admin))?;
+        let storage = storage_url(file.storage.url.as_deref(), &data)?;
+        let config = Self {
+            file,
+            path,
+            data,
+            listen,
+            admin,
+            storage,
+            environment,
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let server = &self.file.server;
+        if !self.listen.ip().is_loopback() && !server.allow_plain_http {
+            let message = format!(
+                "{} can be reached from other machines without TLS. Put a TLS proxy in front and set \
+                 server.allow_plain_http = true, or listen on 127.0.0.1.",
+                self.listen
+            );
+            return Err(ConfigError::new("server.listen", message));
+        }
+        check_slug(&self.file.service.slug)?;
+        if matches!(self.storage, StorageUrl::Postgres(_)) && !has_pepper(&self.file.service) {
+            let message = "with PostgreSQL the secret under which keys are digested is shared by all nodes: set pepper_file or pepper_env";
+            return Err(ConfigError::new("service", message));
+        }
+        let timeouts = &self.file.timeouts;
+        let positive = [
+            ("connect_ms", timeouts.connect_ms),
+            ("headers_ms", timeouts.headers_ms),
+            ("first_content_ms", timeouts.first_content_ms),
+            ("first_content_reasoning_ms", timeouts.first_content_reasoning_ms),
+            ("idle_ms", timeouts.idle_ms),
+            ("total_ms", timeouts.total_ms),
+            ("write_stall_ms", timeouts.write_stall_ms),
+            ("ping_ms", timeouts.ping_ms),
+            ("request_headers_ms", timeouts.request_headers_ms),
+            ("request_body_ms", timeouts.request_body_ms),
+        ];
+        match positive.iter().find(|(_, value)| *value == 0) {
+            Some((name, _)) => Err(ConfigError::new(format!("timeouts.{name}"), "must be above 0")),
+            None => Ok(()),
+        }
+    }
+
+    /// The figures of the pipeline.
+    pub fn pipeline_settings(&self) -> Settings {
+        let (times, retries, drain) = (&self.file.timeouts, &self.file.retries, &self.file.drain);
+        let ms = Duration::from_millis;
+        Settings {
+            timeouts: Timeouts {
+                headers: ms(times.headers_ms),
+                first_content_reasoning: ms(times.first_content_reasoning_ms),
+                first_content: ms(times.first_content_ms),
+                commit: ms(times.commit_ms),
+                idle: ms(times.idle_ms),
+                total: ms(times.total_ms),
+                write_stall: ms(times.write_stall_ms),
+                ping: ms(times.ping_ms),
+            },
+            retries: Retries {
+                extra_attempts: retries.extra_attempts,
+                budget_percent: retries.budget_percent,
+                budget_per_second: retries.budget_per_second,
+                breaker_consecutive: retries.breaker_consecutive,
+                breaker_open: ms(retries.breaker_open_ms),
+                ..Retries::default()
+            },
+            drain: Drain {
+                most: drain.most,
+                time: ms(drain.time_ms),
+                bytes: drain.bytes,
+            },
+        }
+    }
+
+    /// The settings as TOML, without secrets, for `--print-config`.
+    pub fn printed(&self) -> Result<String, toml::ser::Error> {
+        let mut shown = self.file.clone();
+        shown.server.listen = self.listen.to_string();
+        shown.server.admin = self.admin.to_string();
+        shown.storage.url = Some(match &self.storage {
+            StorageUrl::Sqlite(path) => format!("sqlite:{}", path.display()),
+            StorageUrl::Postgres(_) => "postgres://…".to_owned(),
+        });
+        toml::to_string(&shown)
+    }
+}
+
+/// `--config FILE`, or `tollgate.toml` in the working directory when there is one.
+fn config_path(flags: &Flags) -> Option<PathBuf> {
+    let usual = PathBuf::from("tollgate.toml");
+    flags.config.clone().or_else(|| usual.exists().then_some(usual))
+}
+
+fn read_file(path: &Path) -> Result<Table, ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ConfigError::new(path.display().to_string(), format!("cannot be read: {error}")))?;
+    // Read as the typed shape first: only that way a fault has a line and a column.
+    toml::from_str::<FileConfig>(&text).map_err(|error| ConfigError::from_toml(path, &text, &error))?;
+    text.parse::<Table>()
+        .map_err(|error| ConfigError::from_toml(path, &text, &error))
+}
+
+fn address(place: &str, text: &str) -> Result<SocketAddr, ConfigError> {
+    text.parse().map_err(|_| {
+        ConfigError::new(
+            place,
+            format!("'{text}' is not an address: write 127.0.0.1:8080 or [::1]:8080"),
+        )
+    })
+}
+
+fn storage_url(url: Option<&str>, data: &Path) -> Result<StorageUrl, ConfigError> {
+    let fault = |message: &str| Err(ConfigError::new("storage.url", message));
+    match url.map(|url| (url, url.split_once(':'))) {
+        None => Ok(StorageUrl::Sqlite(data.join(DATABASE_FILE))),
+        Some((_, Some(("sqlite", path)))) if !path.is_empty() => {
+            let path = PathBuf::from(path.strip_prefix("//").unwrap_or(path));
+            // Lock and journal stand beside the database: a directory belongs to one installation.
+            if path.file_name().is_none_or(|name| name != DATABASE_FILE) {
+                return fault(
+                    "the file is called tollgate.db and has a directory of its own: write sqlite:DIR/tollgate.db",
+                );
+            }
+            Ok(StorageUrl::Sqlite(path))
+        }
+        Some((url, Some(("postgres" | "postgresql", _)))) => Ok(StorageUrl::Postgres(url.to_owned().into())),
+        Some(_) => fault("write sqlite:DIR/tollgate.db or postgres://user@host:5432/database"),
+    }
+}
+
+fn has_pepper(service: &ServiceSection) -> bool {
+    service.pepper_env.is_some() || service.pepper_file.is_some()
+}
+
+fn check_slug(slug: &str) -> Result<(), ConfigError> {
+    let plain = slug
+        .bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    let fits = (1..=32).contains(&slug.len()) && !slug.starts_with('-') && !slug.ends_with('-');
+    if plain && fits && slug != "test" {
+        return Ok(());
+    }
+    Err(ConfigError::new(
+        "service.slug",
+        "a slug is 1 to 32 small letters, digits and inner hyphens, such as \"acme\"",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str, env: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("t.toml");
+        std::fs::write(&path, text).unwrap();
+        Config::load(
+            &Flags {
+                config: Some(path),
+                ..Flags::default()
+            },
+            Environment::of(env),
+        )
+    }
+
+    #[test]
+    fn flags_override_the_environment_which_overrides_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("t.toml");
+        std::fs::write(
+            &path,
+            "[server]\nlisten = \"127.0.0.1:1\"\nadmin = \"127.0.0.1:1\"\n[limits]\nrpm = 1",
+        )
+        .unwrap();
+        let env = Environment::of(&[
+            ("TOLLGATE_SERVER__ADMIN", "127.0.0.1:2"),
+            ("TOLLGATE_SERVER__LISTEN", "127.0.0.1:2"),
+        ]);
+        let flags = Flags {
+            config: Some(path),
+            listen: Some("127.0.0.1:3".to_owned()),
+            ..Flags::default()
+        };
+        let config = Config::load(&flags, env).unwrap();
+        assert_eq!(config.listen.port(), 3);
+        assert_eq!(config.admin.port(), 2);
+        assert_eq!(config.file.limits.rpm, 1);
+    }
+
+    #[test]
+    fn what_is_unsafe_or_senseless_is_refused_with_its_place() {
+        let cases = [
+            ("[server]\nlisten = \"0.0.0.0:80\"", "server.listen"),
+            ("[server]\nlisten = \"nonsense\"", "server.listen"),
+            ("[service]\nslug = \"Has Space\"", "service.slug"),
+            ("[service]\nslug = \"test\"", "service.slug"),
+            ("[storage]\nurl = \"mysql://x\"", "storage.url"),
+            ("[storage]\nurl = \"sqlite:/x/other.db\"", "storage.url"),
+            ("[storage]\nurl = \"postgres://u:secret@h/d\"", "service"),
+            ("[timeouts]\nidle_ms = 0", "timeouts.idle_ms"),
+        ];
+        for (text, place) in cases {
+            assert_eq!(load(text, &[]).unwrap_err().place, place, "{text}");
+        }
+        assert!(load("[server]\nlisten = \"0.0.0.0:80\"\nallow_plain_http = true", &[]).is_ok());
+    }
+
+    #[test]
+    fn printed_settings_hold_no_password_and_can_be_read_again() {
+        let text = "[storage]\nurl = \"postgres://u:hunter2@h/d\"\n[service]\npepper_env = \"P\"";
+        let printed = load(text, &[]).unwrap().printed().unwrap();
+        assert!(!printed.contains("hunter2"));
+        toml::from_str::<FileConfig>(&printed).unwrap();
+    }
+
+    #[test]
+    fn a_fault_in_a_variable_is_told_as_such() {
+        let error = load("", &[("TOLLGATE_SERVER__LISTNE", "127.0.0.1:1")]).unwrap_err();
+        assert_eq!(error.place, "environment");
+        assert!(error.message.contains("'listen'"), "{error}");
+    }
+}

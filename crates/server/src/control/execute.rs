@@ -1,0 +1,207 @@
+//! Carries out commands.
+
+use std::time::Duration;
+
+use tollgate_billing::check_ledger;
+use tollgate_storage::{Account, AccountState, Grant, KeyMode, Limits, StorageError, StorageErrorKind};
+use tollgate_types::id::TransferId;
+use tollgate_types::{AccountId, Credits, Error, ErrorCode, Unit};
+
+use super::Command;
+use super::view::{AccountView, BalanceView, CheckView, CreatedKeyView, KeyView, ModelView, Reply};
+use crate::wiring::Domains;
+
+/// Carries out a command.
+pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error> {
+    match command {
+        Command::CreateAccount { name } => create_account(domains, name).await,
+        Command::ListAccounts => list_accounts(domains).await,
+        Command::ShowAccount { id } => show_account(domains, id).await,
+        Command::SetLimits { id, rpm, tpm } => set_limits(domains, id, rpm, tpm).await,
+        Command::Suspend { id, resume } => suspend(domains, id, resume).await,
+        Command::CreateKey {
+            account,
+            name,
+            expires_in_days,
+        } => {
+            let day = Duration::from_secs(24 * 60 * 60);
+            let expires_at = expires_in_days.map(|days| domains.clock.now().plus(day * days));
+            let (key, secret) = domains
+                .keys
+                .create(account, &name, KeyMode::Live, expires_at)
+                .await?;
+            Ok(Reply::CreatedKey(CreatedKeyView {
+                id: key.id,
+                key: secret.reveal().to_owned(),
+            }))
+        }
+        Command::ListKeys { account } => {
+            find(domains, account).await?;
+            let keys = domains.keys.list(account).await?;
+            Ok(Reply::Keys(keys.iter().map(KeyView::from).collect()))
+        }
+        Command::RevokeKey { id } => Ok(Reply::Key((&domains.keys.revoke(id).await?).into())),
+        Command::Grant { account, amount } => grant(domains, account, amount).await,
+        Command::ShowBalance { account } => Ok(Reply::Balance(balance(domains, account).await?)),
+        Command::ListModels => Ok(Reply::Models(list_models(domains))),
+        Command::CheckLedger { reprice } => {
+            let report = check_ledger(&*domains.storage.ledger, reprice)
+                .await
+                .map_err(Error::internal)?;
+            Ok(Reply::Check(CheckView::from(&report)))
+        }
+    }
+}
+
+fn no_such_account(error: StorageError) -> Error {
+    match error.kind {
+        StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such account."),
+        _ => Error::internal(error),
+    }
+}
+
+async fn find(domains: &Domains, id: AccountId) -> Result<Account, Error> {
+    let found = domains.storage.accounts.get(id).await.map_err(Error::internal)?;
+    found.ok_or_else(|| no_such_account(StorageError::not_found(id)))
+}
+
+async fn create_account(domains: &Domains, name: String) -> Result<Reply, Error> {
+    if name.is_empty() || name.chars().count() > 200 || name.chars().any(char::is_control) {
+        return Err(
+            Error::new(ErrorCode::InvalidParameter, "A name has 1 to 200 characters.").with_param("name"),
+        );
+    }
+    let now = domains.clock.now();
+    let account = Account {
+        id: AccountId::from_u128(domains.ids.next(now)),
+        name,
+        state: AccountState::Active,
+        limits: Limits::default(),
+        created_at: now,
+    };
+    domains
+        .storage
+        .accounts
+        .create(account.clone())
+        .await
+        .map_err(Error::internal)?;
+    Ok(Reply::Account(AccountView::of(&account)))
+}
+
+async fn list_accounts(domains: &Domains) -> Result<Reply, Error> {
+    let mut views: Vec<AccountView> = Vec::new();
+    loop {
+        let after = views.last().map(|view| view.id);
+        let page = domains
+            .storage
+            .accounts
+            .list(after, 500)
+            .await
+            .map_err(Error::internal)?;
+        if page.is_empty() {
+            return Ok(Reply::Accounts(views));
+        }
+        views.extend(page.iter().map(AccountView::of));
+    }
+}
+
+async fn show_account(domains: &Domains, id: AccountId) -> Result<Reply, Error> {
+    let account = find(domains, id).await?;
+    let balance = Some(balance(domains, id).await?);
+    Ok(Reply::Account(AccountView {
+        balance,
+        ..AccountView::of(&account)
+    }))
+}
+
+async fn set_limits(
+    domains: &Domains,
+    id: AccountId,
+    rpm: Option<u32>,
+    tpm: Option<u64>,
+) -> Result<Reply, Error> {
+    let account = find(domains, id).await?;
+    let limits = Limits {
+        rpm: rpm.or(account.limits.rpm),
+        tpm: tpm.or(account.limits.tpm),
+    };
+    domains
+        .storage
+        .accounts
+        .set_limits(id, limits)
+        .await
+        .map_err(no_such_account)?;
+    domains.keys.forget();
+    Ok(Reply::Account(AccountView::of(&Account { limits, ..account })))
+}
+
+async fn suspend(domains: &Domains, id: AccountId, resume: bool) -> Result<Reply, Error> {
+    let account = find(domains, id).await?;
+    let state = if resume {
+        AccountState::Active
+    } else {
+        AccountState::Suspended
+    };
+    domains
+        .storage
+        .accounts
+        .set_state(id, state)
+        .await
+        .map_err(no_such_account)?;
+    domains.keys.forget();
+    Ok(Reply::Account(AccountView::of(&Account { state, ..account })))
+}
+
+async fn grant(domains: &Domains, account: AccountId, amount: Credits) -> Result<Reply, Error> {
+    if amount <= Credits::ZERO {
+        return Err(Error::new(ErrorCode::InvalidParameter, "An amount is above 0.").with_param("amount"));
+    }
+    let now = domains.clock.now();
+    let grant = Grant {
+        id: TransferId::from_u128(domains.ids.next(now)),
+        account,
+        amount,
+        at: now,
+    };
+    let balance = domains
+        .storage
+        .ledger
+        .grant(grant)
+        .await
+        .map_err(|error| match error.kind {
+            StorageErrorKind::Conflict => {
+                Error::new(ErrorCode::InvalidParameter, "The balance would be too large.")
+                    .with_param("amount")
+            }
+            _ => no_such_account(error),
+        })?;
+    Ok(Reply::Balance(balance.into()))
+}
+
+async fn balance(domains: &Domains, account: AccountId) -> Result<BalanceView, Error> {
+    Ok(domains
+        .storage
+        .ledger
+        .balance(account)
+        .await
+        .map_err(no_such_account)?
+        .into())
+}
+
+fn list_models(domains: &Domains) -> Vec<ModelView> {
+    let snapshot = domains.catalog.current();
+    let view = |model: &std::sync::Arc<tollgate_catalog::Model>| ModelView {
+        id: model.id.to_string(),
+        display_name: model.display_name.clone(),
+        release_date: model.release_date.clone().unwrap_or_else(|| "-".to_owned()),
+        input_price: model.prices.per_million(Unit::Input),
+        output_price: model.prices.per_million(Unit::Output),
+        context_window: model.context_window,
+        targets: model
+            .candidates
+            .iter()
+            .map(|c| format!("{}/{}", c.provider, c.upstream_model))
+            .collect(),
+    };
+    snapshot.models().iter().map(view).collect()
+}

@@ -1,0 +1,144 @@
+//! What operators do from the command line. A command is a value: it is carried out in this process, or by the server
+//! that has the data directory, over its socket. Both ways run the same [`execute()`].
+
+pub mod execute;
+pub mod socket;
+pub mod view;
+
+use serde::{Deserialize, Serialize};
+use tollgate_types::{AccountId, Credits, Error, ErrorCode, KeyId};
+
+use crate::config::{Config, StorageUrl};
+use crate::{assemble, wiring};
+
+pub use execute::execute;
+pub use view::Reply;
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "command")]
+pub enum Command {
+    /// Creates an account.
+    CreateAccount {
+        /// For people.
+        name: String,
+    },
+    /// Lists accounts.
+    ListAccounts,
+    /// Shows an account with its balance.
+    ShowAccount {
+        /// Which.
+        id: AccountId,
+    },
+    /// Replaces the limits that are given; the others stay.
+    SetLimits {
+        /// Of which account.
+        id: AccountId,
+        /// Requests per minute.
+        rpm: Option<u32>,
+        /// Tokens per minute.
+        tpm: Option<u64>,
+    },
+    /// Makes an account's keys stop to work, or work again.
+    Suspend {
+        /// Which account.
+        id: AccountId,
+        /// Whether they work again.
+        resume: bool,
+    },
+    /// Creates a key.
+    CreateKey {
+        /// Whose.
+        account: AccountId,
+        /// For people.
+        name: String,
+        /// Days until it stops to work.
+        expires_in_days: Option<u32>,
+    },
+    /// Lists an account's keys.
+    ListKeys {
+        /// Whose.
+        account: AccountId,
+    },
+    /// Revokes a key for ever.
+    RevokeKey {
+        /// Which.
+        id: KeyId,
+    },
+    /// Puts credits into an account.
+    Grant {
+        /// Whose.
+        account: AccountId,
+        /// How many.
+        amount: Credits,
+    },
+    /// Shows what an account can spend.
+    ShowBalance {
+        /// Whose.
+        account: AccountId,
+    },
+    /// Lists the models that can be called.
+    ListModels,
+    /// Checks the books.
+    CheckLedger {
+        /// Whether every usage row is priced again.
+        reprice: bool,
+    },
+}
+
+/// A failure that crosses the socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandError {
+    /// The error code.
+    pub code: String,
+    /// What happened and what to do.
+    pub message: String,
+}
+
+impl From<Error> for CommandError {
+    fn from(error: Error) -> Self {
+        // Operators are told the cause; callers of the public API never are.
+        let cause = std::error::Error::source(&error)
+            .map(|cause| format!(" ({cause})"))
+            .unwrap_or_default();
+        Self {
+            code: error.code.as_str().to_owned(),
+            message: format!("{}{cause}", error.message),
+        }
+    }
+}
+
+impl From<CommandError> for Error {
+    fn from(error: CommandError) -> Self {
+        let code = ErrorCode::parse(&error.code).unwrap_or(ErrorCode::InternalError);
+        Error::new(code, error.message)
+    }
+}
+
+/// Carries out a command: by the server that has the data directory when one runs, else here. Blocks.
+pub fn run(config: &Config, command: Command) -> Result<Reply, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Error::internal)?;
+    runtime.block_on(run_async(config, command))
+}
+
+/// See [`run`].
+pub async fn run_async(config: &Config, command: Command) -> Result<Reply, Error> {
+    let embedded = matches!(config.storage, StorageUrl::Sqlite(_));
+    if embedded && socket::is_served(&config.data).await {
+        return socket::send(&config.data, &command).await;
+    }
+    let here = |error: anyhow::Error| Error::new(ErrorCode::Overloaded, format!("{error:#}"));
+    let domains = wiring::domains(config).await.map_err(here)?;
+    if command == Command::ListModels {
+        let assembled = assemble::assemble(config, &assemble::http_client(config))
+            .await
+            .map_err(here)?;
+        domains.catalog.replace(assembled.snapshot);
+    }
+    let done = execute(&domains, command).await;
+    domains.storage.engine.close().await.map_err(Error::internal)?;
+    done
+}

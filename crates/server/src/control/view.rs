@@ -1,0 +1,191 @@
+//! What commands answer. The command line prints it as a table or as JSON.
+
+use serde::{Deserialize, Serialize};
+use tollgate_billing::CheckReport;
+use tollgate_storage::{Account, AccountState, Balance, Key, KeyState};
+use tollgate_types::{AccountId, Credits, KeyId};
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "reply", content = "value")]
+pub enum Reply {
+    /// An account, with its balance where it was asked for.
+    Account(AccountView),
+    /// Accounts.
+    Accounts(Vec<AccountView>),
+    /// A key that was just made: the only time that it is shown.
+    CreatedKey(CreatedKeyView),
+    /// A key.
+    Key(KeyView),
+    /// Keys.
+    Keys(Vec<KeyView>),
+    /// What an account can spend.
+    Balance(BalanceView),
+    /// Models.
+    Models(Vec<ModelView>),
+    /// What the check found.
+    Check(CheckView),
+}
+
+/// An account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AccountView {
+    /// Id.
+    pub id: AccountId,
+    /// For people.
+    pub name: String,
+    /// `active` or `suspended`.
+    pub state: String,
+    /// Requests per minute; null for the default.
+    pub rpm: Option<u32>,
+    /// Tokens per minute; null for the default.
+    pub tpm: Option<u64>,
+    /// RFC 3339.
+    pub created_at: String,
+    /// What it can spend, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub balance: Option<BalanceView>,
+}
+
+impl AccountView {
+    /// An account without its balance.
+    pub fn of(account: &Account) -> Self {
+        Self {
+            id: account.id,
+            name: account.name.clone(),
+            state: match account.state {
+                AccountState::Active => "active".to_owned(),
+                AccountState::Suspended => "suspended".to_owned(),
+            },
+            rpm: account.limits.rpm,
+            tpm: account.limits.tpm,
+            created_at: account.created_at.to_rfc3339(),
+            balance: None,
+        }
+    }
+}
+
+/// What an account can spend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BalanceView {
+    /// What can be spent.
+    pub credits: Credits,
+    /// What is held by calls that run.
+    pub held: Credits,
+}
+
+impl From<Balance> for BalanceView {
+    fn from(balance: Balance) -> Self {
+        Self {
+            credits: balance.credits,
+            held: balance.held,
+        }
+    }
+}
+
+/// A key that was just made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreatedKeyView {
+    /// Id.
+    pub id: KeyId,
+    /// The key itself.
+    pub key: String,
+}
+
+/// A key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyView {
+    /// Id.
+    pub id: KeyId,
+    /// Whose.
+    pub account: AccountId,
+    /// For people.
+    pub name: String,
+    /// The last four characters.
+    pub last4: String,
+    /// `active` or `revoked`.
+    pub state: String,
+    /// RFC 3339.
+    pub created_at: String,
+    /// RFC 3339; null when it never expires.
+    pub expires_at: Option<String>,
+}
+
+impl From<&Key> for KeyView {
+    fn from(key: &Key) -> Self {
+        Self {
+            id: key.id,
+            account: key.account,
+            name: key.name.clone(),
+            last4: key.last4.clone(),
+            state: match key.state {
+                KeyState::Active => "active".to_owned(),
+                KeyState::Revoked => "revoked".to_owned(),
+            },
+            created_at: key.created_at.to_rfc3339(),
+            expires_at: key.expires_at.map(|at| at.to_rfc3339()),
+        }
+    }
+}
+
+/// A model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelView {
+    /// What to send as `model`.
+    pub id: String,
+    /// For people.
+    pub display_name: String,
+    /// ISO date or `-`.
+    pub release_date: String,
+    /// Credits per 1,000,000 input tokens.
+    pub input_price: Credits,
+    /// Credits per 1,000,000 output tokens.
+    pub output_price: Credits,
+    /// Tokens.
+    pub context_window: Option<u64>,
+    /// Where it is reached, `provider/model`.
+    pub targets: Vec<String>,
+}
+
+/// What `ledger check` found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckView {
+    /// Whether every promise is kept.
+    pub clean: bool,
+    /// Books read.
+    pub accounts: u64,
+    /// Transfers read.
+    pub transfers: u64,
+    /// Usage rows read.
+    pub usage_rows: u64,
+    /// Holds that are not resolved.
+    pub open_holds: u64,
+    /// What callers paid.
+    pub revenue: Credits,
+    /// What the operator bore.
+    pub overrun: Credits,
+    /// Calls that a crash cut off; they were not charged.
+    pub crashed: u64,
+    /// How many faults there are.
+    pub fault_count: u64,
+    /// The first of them.
+    pub faults: Vec<String>,
+}
+
+impl From<&CheckReport> for CheckView {
+    fn from(report: &CheckReport) -> Self {
+        let credits = |nanos: i128| Credits::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX));
+        Self {
+            clean: report.is_clean(),
+            accounts: report.accounts,
+            transfers: report.transfers,
+            usage_rows: report.usage_rows,
+            open_holds: report.open_holds,
+            revenue: credits(report.revenue),
+            overrun: credits(report.overrun),
+            crashed: report.crashed,
+            fault_count: report.fault_count,
+            faults: report.faults.iter().map(ToString::to_string).collect(),
+        }
+    }
+}

@@ -1,0 +1,359 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use tollgate_catalog::{CatalogInput, EnabledProvider};
+use tollgate_types::Timestamp;
+use tollgate_types::clock::ManualClock;
+use tollgate_upstream::error::{UpstreamCause, UpstreamErrorKind};
+use tollgate_upstream::{ListedModel, UpstreamError};
+
+use super::*;
+use crate::config::Flags;
+use crate::config::env::Environment;
+
+/// Settings on a data directory, with nothing of this machine in them.
+fn config(text: &str, data: &Path, environment: &[(&str, &str)]) -> Config {
+    let path = data.with_extension("toml");
+    fs::write(
+        &path,
+        format!("[server]\ndiscover = false\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n{text}"),
+    )
+    .unwrap();
+    let flags = Flags {
+        config: Some(path),
+        data: Some(data.to_owned()),
+        ..Flags::default()
+    };
+    Config::load(&flags, Environment::of(environment)).unwrap()
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(work)
+}
+
+fn states(findings: &[Finding], what: &str) -> Vec<State> {
+    findings
+        .iter()
+        .filter(|finding| finding.what == what)
+        .map(|finding| finding.state)
+        .collect()
+}
+
+fn now() -> ManualClock {
+    let since_epoch = tollgate_types::clock::SystemClock::default();
+    ManualClock::at(tollgate_types::Clock::now(&since_epoch))
+}
+
+#[test]
+fn a_machine_on_which_nothing_was_started_has_no_fault() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let findings = block_on(run(&config("", &data, &[])));
+    let faults: Vec<&Finding> = findings
+        .iter()
+        .filter(|finding| finding.state == State::Fault)
+        .collect();
+    assert!(faults.is_empty(), "{faults:?}");
+    for what in [
+        "settings",
+        "data directory",
+        "storage",
+        "server",
+        "admin address",
+        "providers",
+        "models",
+        "clock",
+        "open files",
+    ] {
+        assert_eq!(states(&findings, what).len(), 1, "{what}: {findings:?}");
+    }
+    assert!(!data.exists(), "looking makes nothing");
+    let advised = |finding: &Finding| (finding.state == State::Fine) == finding.remedy.is_none();
+    assert!(findings.iter().all(advised), "{findings:?}");
+}
+
+#[test]
+fn secrets_that_others_can_read_are_a_fault_with_the_command_that_repairs_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    crate::secrets::make_private_dir(&data.join("secrets")).unwrap();
+    let config = config("", &data, &[]);
+    assert_eq!(states(&data::look(&config, &now()), "secrets"), [State::Fine]);
+    let pepper = data.join("secrets").join("pepper");
+    fs::write(&pepper, "x".repeat(64)).unwrap();
+    fs::set_permissions(&pepper, fs::Permissions::from_mode(0o640)).unwrap();
+    let findings = data::look(&config, &now());
+    assert_eq!(states(&findings, "secrets"), [State::Fault]);
+    let remedy = findings
+        .iter()
+        .find_map(|finding| finding.remedy.clone())
+        .unwrap();
+    assert_eq!(remedy, format!("chmod go-rwx {}", pepper.display()));
+}
+
+#[test]
+fn books_without_their_secret_are_a_fault() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    crate::secrets::make_private_dir(&data).unwrap();
+    fs::write(data.join("tollgate.db"), "").unwrap();
+    let findings = data::look(&config("", &data, &[]), &now());
+    assert_eq!(
+        states(&findings, "secrets"),
+        [State::Fine, State::Fault],
+        "{findings:?}"
+    );
+}
+
+#[test]
+fn a_clock_that_was_set_back_shows_in_the_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    crate::secrets::make_private_dir(&data).unwrap();
+    let file = fs::File::create(data.join("journal")).unwrap();
+    let config = config("", &data, &[]);
+    assert_eq!(states(&data::look(&config, &now()), "clock"), []);
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(4_000_000_000))
+        .unwrap();
+    assert_eq!(states(&data::look(&config, &now()), "clock"), [State::Fault]);
+    assert_eq!(
+        states(
+            &data::look(
+                &config,
+                &ManualClock::at(Timestamp::from_micros(4_000_000_000_000_000))
+            ),
+            "clock"
+        ),
+        []
+    );
+}
+
+#[test]
+fn a_shared_secret_must_be_there_and_long_enough() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let text = "[service]\npepper_env = \"PEPPER\"";
+    let long = "0123456789abcdef0123456789abcdef";
+    for (environment, state) in [
+        (&[][..], State::Fault),
+        (&[("PEPPER", "short")][..], State::Fault),
+        (&[("PEPPER", long)][..], State::Fine),
+    ] {
+        let finding = data::shared_secret(&config(text, &data, environment)).unwrap();
+        assert_eq!(finding.state, state, "{finding:?}");
+        assert!(!finding.detail.contains(long), "{finding:?}");
+    }
+    assert_eq!(data::shared_secret(&config("", &data, &[])), None);
+}
+
+#[test]
+fn providers_without_a_key_or_an_answer_are_faults() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    // Taken and given back: nobody listens there.
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let text = format!(
+        "[providers.openai]\n[providers.near]\npreset = \"vllm\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n\
+         [providers.off]\npreset = \"openai\"\nenabled = false"
+    );
+    let findings = block_on(run(&config(&text, &data, &[])));
+    assert_eq!(
+        states(&findings, "provider openai"),
+        [State::Fault],
+        "{findings:?}"
+    );
+    assert_eq!(states(&findings, "provider near"), [State::Fault], "{findings:?}");
+    assert_eq!(states(&findings, "provider off"), []);
+    assert_eq!(states(&findings, "providers"), []);
+    let keyless = findings
+        .iter()
+        .find(|finding| finding.what == "provider openai")
+        .unwrap();
+    assert!(
+        keyless.remedy.as_ref().unwrap().contains("OPENAI_API_KEY"),
+        "{keyless:?}"
+    );
+}
+
+#[test]
+fn every_answer_of_a_provider_is_told_with_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let block =
+        "[providers.gpu]\npreset = \"vllm\"\nbase_url = \"http://127.0.0.1:1/v1\"\napi_key_env = \"GPU_KEY\"";
+    let config = config(
+        block,
+        &directory.path().join("data"),
+        &[("GPU_KEY", "canary"), ("GROQ_API_KEY", "canary")],
+    );
+    let status = |kind, status| {
+        let error = UpstreamError::new(kind, UpstreamCause::Status, "its words");
+        UpstreamError {
+            status: Some(status),
+            ..error
+        }
+    };
+    use UpstreamErrorKind::{Credentials, RateLimited, Unavailable};
+    let cases = [
+        (
+            "gpu",
+            status(Credentials, 401),
+            State::Fault,
+            "put a valid key into GPU_KEY",
+        ),
+        (
+            "groq",
+            status(Credentials, 403),
+            State::Fault,
+            "put a valid key into GROQ_API_KEY",
+        ),
+        ("gpu", status(RateLimited, 429), State::Note, "later"),
+        ("gpu", status(Unavailable, 404), State::Note, "[models] blocks"),
+        (
+            "gpu",
+            status(Unavailable, 500),
+            State::Fault,
+            "providers.gpu.base_url",
+        ),
+        (
+            "gpu",
+            UpstreamError::connect("refused"),
+            State::Fault,
+            "providers.gpu.base_url",
+        ),
+        (
+            "gpu",
+            UpstreamError::timeout("silence"),
+            State::Fault,
+            "the load of the server",
+        ),
+        (
+            "gpu",
+            UpstreamError::protocol("no list"),
+            State::Fault,
+            "a web page",
+        ),
+    ];
+    for (name, error, state, words) in cases {
+        let shown = error.to_string();
+        let asked = [providers::Asked {
+            name: name.to_owned(),
+            listed: Err(error),
+        }];
+        let findings = providers::look(&config, &asked, &[format!("providers.{name}: told already")]);
+        assert_eq!(findings.len(), 1, "{shown}: {findings:?}");
+        assert_eq!(
+            (findings[0].what.as_str(), findings[0].state),
+            (format!("provider {name}").as_str(), state),
+            "{shown}"
+        );
+        assert!(
+            findings[0].remedy.as_ref().unwrap().contains(words),
+            "{shown}: {findings:?}"
+        );
+        assert!(!format!("{findings:?}").contains("canary"), "{findings:?}");
+    }
+    let findings = providers::look(&config, &[], &["providers.other: is odd".to_owned()]);
+    assert_eq!(
+        states(&findings, "providers"),
+        [State::Note],
+        "what is not told otherwise is shown"
+    );
+}
+
+#[test]
+fn models_without_a_price_and_targets_that_lead_nowhere_are_noted() {
+    let directory = tempfile::tempdir().unwrap();
+    let block =
+        "[models.\"acme/large\"]\ntargets = [\"gpu/large\", \"gpu/lagre\"]\nprices = { input = \"1\" }";
+    let config = config(block, &directory.path().join("data"), &[]);
+    let gpu = EnabledProvider {
+        name: "gpu".to_owned(),
+        preset: "vllm".to_owned(),
+        simulated: false,
+        default_price: None,
+        discovered: Vec::new(),
+    };
+    let input = CatalogInput {
+        providers: vec![gpu],
+        models: config.file.models.clone(),
+        ..CatalogInput::default()
+    };
+    let snapshot = tollgate_catalog::load(&input).unwrap();
+    let listed = ["large", "small"].map(|name| ListedModel {
+        name: name.to_owned(),
+        context_window: None,
+    });
+    let asked = [providers::Asked {
+        name: "gpu".to_owned(),
+        listed: Ok(listed.into()),
+    }];
+    let findings = models::look(&config, &snapshot, &asked);
+    let told: Vec<&str> = findings.iter().map(|finding| finding.detail.as_str()).collect();
+    assert_eq!(
+        told,
+        [
+            "1 real ones can be called, and 0 of the simulator",
+            "1 of its models have no price and are not offered: small",
+            "it does not list these targets of [models] blocks: lagre",
+        ]
+    );
+    let states: Vec<State> = findings.iter().map(|finding| finding.state).collect();
+    assert_eq!(states, [State::Fine, State::Note, State::Note]);
+}
+
+#[test]
+fn settings_that_make_no_catalog_are_a_fault() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let text = "[models.\"acme/large\"]\ntargets = [\"nobody/large\"]\nprices = { input = \"1\" }";
+    let config = config(text, &data, &[]);
+    for findings in [block_on(run(&config)), block_on(check_settings(&config))] {
+        let fault = findings
+            .iter()
+            .find(|finding| finding.state == State::Fault)
+            .unwrap();
+        assert_eq!(fault.what, "settings");
+        assert!(
+            fault.detail.contains("models.\"acme/large\".targets[0]"),
+            "{fault:?}"
+        );
+    }
+}
+
+#[test]
+fn another_program_on_the_port_is_a_fault() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut config = config("", &data, &[]);
+    config.listen = other.local_addr().unwrap();
+    config.admin = config.listen;
+    // It takes the connection and says something that no gateway says.
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = other.accept().unwrap();
+        std::io::Write::write_all(&mut stream, b"220 mail ready\r\n").unwrap();
+        other
+    });
+    let finding = block_on(network::listener(&config, false));
+    assert_eq!(
+        (finding.what.as_str(), finding.state),
+        ("server", State::Fault),
+        "{finding:?}"
+    );
+    let other = answering.join().unwrap();
+    assert_eq!(network::admin(&config, false).state, State::Note);
+    assert_eq!(network::admin(&config, true).state, State::Fine);
+    drop(other);
+    assert_eq!(block_on(network::listener(&config, false)).state, State::Fine);
+    assert_eq!(block_on(network::listener(&config, true)).state, State::Note);
+}

@@ -1,0 +1,183 @@
+use axum::body::Body;
+use axum::http::{Request, Response};
+use http_body_util::BodyExt;
+use serde_json::json;
+use tollgate_edge::error::status_and_type;
+use tollgate_types::ErrorCode;
+use tower::ServiceExt;
+
+use super::*;
+
+fn document() -> OpenApi {
+    crate::router::document()
+}
+
+async fn get_path(path: &str) -> Response<Body> {
+    let request = Request::get(path).body(Body::empty()).unwrap();
+    routes(document(), Some("help@example.com"))
+        .oneshot(request)
+        .await
+        .unwrap()
+}
+
+async fn text(response: Response<Body>) -> String {
+    String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().into()).unwrap()
+}
+
+#[tokio::test]
+async fn every_asset_is_served_with_its_type_and_the_same_policy() {
+    for (path, content_type, part) in [
+        ("/openapi.json", "application/json", "\"openapi\""),
+        ("/docs", "text/html; charset=utf-8", "docs/page.js"),
+        ("/docs/page.js", "text/javascript; charset=utf-8", "use strict"),
+        (
+            "/docs/page.css",
+            "text/css; charset=utf-8",
+            "prefers-color-scheme",
+        ),
+    ] {
+        let response = get_path(path).await;
+        assert_eq!(response.status(), 200, "{path}");
+        let header = |name: &str| response.headers()[name].to_str().unwrap();
+        assert_eq!(header("content-type"), content_type);
+        assert!(header("content-security-policy").starts_with("default-src 'none'; script-src 'self';"));
+        assert_eq!(header("x-content-type-options"), "nosniff");
+        assert_eq!(header("referrer-policy"), "no-referrer");
+        assert!(text(response).await.contains(part), "{path}");
+    }
+}
+
+#[test]
+fn the_page_needs_nothing_that_its_policy_forbids() {
+    for forbidden in [
+        "http://",
+        "https://",
+        "<style",
+        "style=",
+        "onclick",
+        "javascript:",
+    ] {
+        assert!(!PAGE.contains(forbidden), "{forbidden}");
+    }
+    for forbidden in [
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "new Function",
+    ] {
+        assert!(!SCRIPT.contains(forbidden), "{forbidden}");
+    }
+    // Whatever the page runs or applies stands in files of its own.
+    assert_eq!(
+        PAGE.matches("<script").count(),
+        PAGE.matches("<script src=\"docs/").count()
+    );
+    assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
+    assert!(PAGE.len() + SCRIPT.len() + STYLE.len() < 25_000);
+}
+
+#[tokio::test]
+async fn the_served_document_names_support() {
+    let served: Value = serde_json::from_str(&text(get_path("/openapi.json").await).await).unwrap();
+    assert_eq!(served["x-support"], "help@example.com");
+    let committed = serde_json::to_value(document()).unwrap();
+    assert_eq!(committed.get("x-support"), None);
+}
+
+#[test]
+fn the_document_is_the_same_every_time() {
+    let once = serde_json::to_string(&document()).unwrap();
+    assert!((0..10).all(|_| serde_json::to_string(&document()).unwrap() == once));
+}
+
+#[test]
+fn paths_are_as_openapi_writes_them_and_each_operation_says_how_to_authenticate() {
+    let value = serde_json::to_value(document()).unwrap();
+    assert_eq!(value["servers"], json!([{"url": "/"}]));
+    let schemes = value["components"]["securitySchemes"].as_object().unwrap();
+    assert_eq!(schemes["bearer"]["scheme"], "bearer");
+    assert_eq!(schemes["x-api-key"]["in"], "header");
+    let paths = value["paths"].as_object().unwrap();
+    assert!(paths.contains_key("/v1/models/{model}"));
+    for (path, item) in paths {
+        assert!(!path.contains('*'), "{path}");
+        for (method, operation) in item.as_object().unwrap() {
+            let place = format!("{method} {path}");
+            for requirement in operation["security"].as_array().unwrap() {
+                assert!(
+                    requirement
+                        .as_object()
+                        .unwrap()
+                        .keys()
+                        .all(|name| schemes.contains_key(name)),
+                    "{place}"
+                );
+            }
+            for response in operation["responses"].as_object().unwrap().values() {
+                let id = &response["headers"]["x-request-id"]["$ref"];
+                assert_eq!(id, "#/components/headers/x-request-id", "{place}");
+                assert!(
+                    response["description"]
+                        .as_str()
+                        .is_some_and(|text| !text.is_empty()),
+                    "{place}"
+                );
+            }
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                let name = parameter["name"].as_str().unwrap();
+                let in_path = path.contains(&format!("{{{name}}}"));
+                assert_eq!(
+                    parameter["in"],
+                    if in_path { "path" } else { "query" },
+                    "{place}: {name}"
+                );
+            }
+            if let Some(content) = operation["requestBody"]["content"].as_object() {
+                assert!(
+                    content["application/json"]["example"].is_object(),
+                    "{place} has no example"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn examples_are_valid_requests() {
+    for (operation, body) in describe::BODIES {
+        match *operation {
+            "create_chat_completion" => {
+                tollgate_formats::openai_chat::validate(&axum::body::Bytes::from_static(body.as_bytes()))
+                    .unwrap();
+            }
+            other => panic!("nothing checks the example of {other}"),
+        }
+    }
+}
+
+#[test]
+fn every_error_code_is_described_and_the_table_of_docs_agrees_with_the_code() {
+    let value = serde_json::to_value(document()).unwrap();
+    let rows = value["x-error-codes"].as_array().unwrap();
+    assert_eq!(rows.len(), ErrorCode::ALL.len());
+    assert!(rows.is_sorted_by_key(|row| row["status"].as_u64()));
+    for code in ErrorCode::ALL {
+        let row = rows.iter().find(|row| row["code"] == code.as_str()).unwrap();
+        let (status, kind) = status_and_type(*code);
+        let [written_status, _, written_kind, ..] = describe::table_row(*code).unwrap();
+        assert_eq!(
+            (written_status, written_kind.trim_matches('`')),
+            (status.as_str(), kind),
+            "{code:?}"
+        );
+        assert_eq!(row["status"], status.as_u16());
+        for member in ["meaning", "retry", "billed"] {
+            assert!(
+                row[member].as_str().is_some_and(|text| !text.is_empty()),
+                "{code:?} {member}"
+            );
+        }
+    }
+}

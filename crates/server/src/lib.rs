@@ -1,0 +1,20 @@
+//! The one place where everything meets: settings, wiring, listeners, reload, shutdown, and the commands of operators.
+//!
+//! Suggested reading order: [`config`], [`wiring`], [`router`], [`listen`], [`serve`], [`control`].
+
+pub mod assemble;
+pub mod config;
+pub mod control;
+pub mod doctor;
+pub mod documentation;
+pub mod listen;
+pub mod reload;
+pub mod router;
+pub mod secrets;
+pub mod self_test;
+pub mod serve;
+pub mod shutdown;
+pub mod telemetry;
+pub mod wiring;
+
+pub use config::{Config, ConfigError, Flags};

@@ -1,0 +1,62 @@
+//! The secret under which keys are digested. On the embedded default it is made on first start; where several nodes
+//! share a database, the operator gives every node the same one.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use tollgate_accounts::Pepper;
+
+use crate::config::Config;
+
+/// The pepper that the settings name, or the data directory's own.
+pub fn pepper(config: &Config) -> Result<Pepper> {
+    let service = &config.file.service;
+    let secret = match (&service.pepper_env, &service.pepper_file) {
+        (Some(name), _) => config
+            .environment
+            .get(name)
+            .with_context(|| format!("service.pepper_env: the variable {name} is not set"))?
+            .to_owned(),
+        (None, Some(file)) => {
+            fs::read_to_string(file).with_context(|| format!("service.pepper_file: cannot read {file}"))?
+        }
+        (None, None) => own_pepper(&config.data)?,
+    };
+    match Pepper::new(secret.trim().as_bytes()) {
+        Some(pepper) => Ok(pepper),
+        None => bail!("the secret under which keys are digested must have at least 32 characters"),
+    }
+}
+
+/// Makes the data directory with mode 0700.
+pub fn make_private_dir(path: &Path) -> Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.with_context(|| format!("cannot make the directory {}", path.display()))
+}
+
+fn own_pepper(data: &Path) -> Result<String> {
+    let directory = data.join("secrets");
+    make_private_dir(&directory)?;
+    let path = directory.join("pepper");
+    if let Ok(secret) = fs::read_to_string(&path) {
+        return Ok(secret);
+    }
+    let mut bytes = [0_u8; 32];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
+    let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    // Written beside and renamed: a crash leaves either no pepper or a whole one.
+    let temporary = directory.join("pepper.new");
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)?;
+    file.write_all(secret.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&temporary, &path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(secret)
+}

@@ -1,0 +1,144 @@
+//! Builds everything from the settings. Nothing here decides; it only connects.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use secrecy::ExposeSecret;
+use tollgate_accounts::{KeyShape, Keys, KeysConfig, Limiter};
+use tollgate_backends::memory::MemoryCounters;
+use tollgate_backends::{postgres, sqlite};
+use tollgate_catalog::Catalog;
+use tollgate_edge::Gate;
+use tollgate_pipeline::{Pipeline, Providers};
+use tollgate_providers::HttpClient;
+use tollgate_storage::Storage;
+use tollgate_types::Clock;
+use tollgate_types::clock::SystemClock;
+use tollgate_types::id::IdSource;
+
+use crate::assemble::http_client;
+use crate::config::{Config, StorageUrl};
+use crate::secrets;
+
+/// How long a key that works is believed without another look; bounds how late another node's revocation is noticed.
+const KEY_TTL: Duration = Duration::from_secs(5);
+/// How long an unknown key is refused without another look.
+const UNKNOWN_KEY_TTL: Duration = Duration::from_secs(30);
+
+/// What commands and requests have in common.
+pub struct Domains {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Makes ids.
+    pub ids: Arc<IdSource>,
+    /// Everything that is kept.
+    pub storage: Storage,
+    /// Keys.
+    pub keys: Arc<Keys>,
+    /// Models.
+    pub catalog: Arc<Catalog>,
+    /// Limits.
+    pub limiter: Arc<Limiter>,
+}
+
+/// What serving requests needs beside that.
+pub struct Services {
+    /// The common part.
+    pub domains: Arc<Domains>,
+    /// The other side of calls.
+    pub providers: Arc<Providers>,
+    /// What they share.
+    pub http: Arc<HttpClient>,
+    /// Makes calls.
+    pub pipeline: Arc<Pipeline>,
+    /// Who is calling.
+    pub gate: Arc<Gate>,
+}
+
+/// Opens storage and builds the domains over it. The catalog is empty.
+pub async fn domains(config: &Config) -> Result<Domains> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let mut seed = [0_u8; 8];
+    getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
+    let ids = Arc::new(IdSource::new(u64::from_ne_bytes(seed)));
+    let pepper = secrets::pepper(config)?;
+    let storage = open_storage(config, &clock).await?;
+    let keys = KeysConfig {
+        shape: KeyShape::new(&config.file.service.slug),
+        pepper,
+        positive_ttl: KEY_TTL,
+        negative_ttl: UNKNOWN_KEY_TTL,
+        quota: config.file.limits.keys,
+    };
+    let keys = Arc::new(Keys::new(keys, storage.keys.clone(), clock.clone(), ids.clone()));
+    let counters = Arc::new(MemoryCounters::new(clock.clone()));
+    let limiter = Arc::new(Limiter::new(
+        counters,
+        config.file.limits.rpm,
+        config.file.limits.tpm,
+    ));
+    Ok(Domains {
+        clock,
+        ids,
+        storage,
+        keys,
+        catalog: Arc::default(),
+        limiter,
+    })
+}
+
+async fn open_storage(config: &Config, clock: &Arc<dyn Clock>) -> Result<Storage> {
+    match &config.storage {
+        StorageUrl::Sqlite(path) => {
+            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            secrets::make_private_dir(directory.unwrap_or(&config.data))?;
+            let settings = sqlite::SqliteConfig::new(directory.unwrap_or(&config.data), clock.clone());
+            Ok(sqlite::open(settings).await?)
+        }
+        StorageUrl::Postgres(url) => {
+            let mut settings = postgres::PostgresConfig::new(url.expose_secret());
+            settings.max_connections = config.file.storage.max_connections;
+            postgres::open(settings)
+                .await
+                .context("cannot open the PostgreSQL database")
+        }
+    }
+}
+
+/// Brings the database's schema up to date.
+pub async fn migrate(config: &Config) -> Result<()> {
+    match &config.storage {
+        // The embedded database is brought up to date whenever it is opened.
+        StorageUrl::Sqlite(_) => {
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+            Ok(open_storage(config, &clock).await?.engine.close().await?)
+        }
+        StorageUrl::Postgres(url) => Ok(postgres::migrate(url.expose_secret()).await?),
+    }
+}
+
+/// Builds what serves requests.
+pub fn services(config: &Config, domains: Arc<Domains>) -> Services {
+    let providers = Arc::new(Providers::default());
+    let pipeline = Arc::new(Pipeline::new(
+        domains.catalog.clone(),
+        providers.clone(),
+        domains.limiter.clone(),
+        domains.storage.ledger.clone(),
+        domains.clock.clone(),
+        config.pipeline_settings(),
+    ));
+    let gate = Arc::new(Gate::new(
+        domains.keys.clone(),
+        domains.limiter.clone(),
+        domains.clock.clone(),
+    ));
+    Services {
+        domains,
+        providers,
+        http: http_client(config),
+        pipeline,
+        gate,
+    }
+}

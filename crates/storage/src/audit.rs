@@ -1,0 +1,169 @@
+//! Reading the books from outside: what `tollgate ledger check` is shown.
+
+use tollgate_types::id::TransferId;
+use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp};
+
+use crate::usage::UsageRow;
+
+/// The ledger accounts of a tenant's book.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LedgerAccount {
+    /// The world outside. It goes down as credits are bought or granted.
+    Cash,
+    /// What the tenant can spend. Never below zero.
+    Credits,
+    /// What is held by calls that run. Never below zero.
+    Hold,
+    /// What calls have cost.
+    RevenueUsage,
+    /// What calls cost beyond their hold, borne by the operator. It goes down.
+    ExpenseOverrun,
+}
+
+impl LedgerAccount {
+    /// Every ledger account.
+    pub const ALL: [LedgerAccount; 5] = [
+        LedgerAccount::Cash,
+        LedgerAccount::Credits,
+        LedgerAccount::Hold,
+        LedgerAccount::RevenueUsage,
+        LedgerAccount::ExpenseOverrun,
+    ];
+
+    /// The name used in storage.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            LedgerAccount::Cash => "cash",
+            LedgerAccount::Credits => "credits",
+            LedgerAccount::Hold => "hold",
+            LedgerAccount::RevenueUsage => "revenue:usage",
+            LedgerAccount::ExpenseOverrun => "expense:overrun",
+        }
+    }
+
+    /// The ledger account with this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        LedgerAccount::ALL
+            .into_iter()
+            .find(|account| account.as_str() == name)
+    }
+
+    /// Whether the balance may not go below zero.
+    pub const fn is_constrained(self) -> bool {
+        matches!(self, LedgerAccount::Credits | LedgerAccount::Hold)
+    }
+}
+
+/// A stored balance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LedgerBalance {
+    /// Which ledger account.
+    pub account: LedgerAccount,
+    /// Its balance.
+    pub balance: Credits,
+}
+
+/// What a transfer belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TransferSubject {
+    /// A hold; the leg says which step.
+    Hold(HoldId),
+    /// A grant.
+    Grant(TransferId),
+}
+
+/// Which step a transfer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Leg {
+    /// `cash → credits`.
+    Grant,
+    /// `credits → hold`.
+    Hold,
+    /// `hold → revenue:usage`.
+    Settle,
+    /// `hold → credits`.
+    Release,
+    /// `expense:overrun → revenue:usage`.
+    Overrun,
+}
+
+impl Leg {
+    /// Every step.
+    pub const ALL: [Leg; 5] = [Leg::Grant, Leg::Hold, Leg::Settle, Leg::Release, Leg::Overrun];
+
+    /// The number used in storage.
+    pub const fn as_i16(self) -> i16 {
+        match self {
+            Leg::Grant => 0,
+            Leg::Hold => 1,
+            Leg::Settle => 2,
+            Leg::Release => 3,
+            Leg::Overrun => 4,
+        }
+    }
+
+    /// The step with this number.
+    pub fn from_i16(number: i16) -> Option<Self> {
+        Leg::ALL.into_iter().find(|leg| leg.as_i16() == number)
+    }
+
+    /// Where the amount comes from and where it goes.
+    pub const fn sides(self) -> (LedgerAccount, LedgerAccount) {
+        match self {
+            Leg::Grant => (LedgerAccount::Cash, LedgerAccount::Credits),
+            Leg::Hold => (LedgerAccount::Credits, LedgerAccount::Hold),
+            Leg::Settle => (LedgerAccount::Hold, LedgerAccount::RevenueUsage),
+            Leg::Release => (LedgerAccount::Hold, LedgerAccount::Credits),
+            Leg::Overrun => (LedgerAccount::ExpenseOverrun, LedgerAccount::RevenueUsage),
+        }
+    }
+}
+
+/// A stored transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransferRow {
+    /// What it belongs to.
+    pub subject: TransferSubject,
+    /// Which step.
+    pub leg: Leg,
+    /// Loses the amount.
+    pub debit: LedgerAccount,
+    /// Gains the amount.
+    pub credit: LedgerAccount,
+    /// Above zero.
+    pub amount: Credits,
+    /// When.
+    pub created_at: Timestamp,
+}
+
+/// A hold that is not resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenHold {
+    /// Id.
+    pub id: HoldId,
+    /// What is held.
+    pub amount: Credits,
+    /// When the sweep may void it.
+    pub expires_at: Timestamp,
+}
+
+/// Is shown the books. For each account, in this order: `account`, its `balance`s, its open `hold`s, its `transfer`s
+/// and `usage` rows in any order, `account_end`. All `price`s come before the first account.
+pub trait AuditVisitor: Send {
+    /// A price version.
+    fn price(&mut self, version: PriceVersion, model: &str, prices: &Prices);
+    /// A tenant's book begins.
+    fn account(&mut self, account: AccountId);
+    /// A stored balance of the book.
+    fn balance(&mut self, balance: LedgerBalance);
+    /// A hold of the book that is not resolved.
+    fn hold(&mut self, hold: OpenHold);
+    /// A transfer of the book.
+    fn transfer(&mut self, transfer: TransferRow);
+    /// A usage row of the book.
+    fn usage(&mut self, row: &UsageRow);
+    /// The book ends.
+    fn account_end(&mut self);
+    /// A row that cannot be read: a name or number outside its range.
+    fn unreadable(&mut self, what: String);
+}

@@ -1,0 +1,209 @@
+//! A visitor that keeps what it is shown, and an auditor that is written without a look at any engine.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices};
+
+use crate::Storage;
+use crate::audit::{AuditVisitor, LedgerAccount, LedgerBalance, Leg, OpenHold, TransferRow, TransferSubject};
+use crate::usage::UsageRow;
+
+/// One tenant's book.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Book {
+    /// Stored balances.
+    pub balances: BTreeMap<LedgerAccount, Credits>,
+    /// Open holds in order of id.
+    pub holds: Vec<OpenHold>,
+    /// Transfers in order of subject and leg.
+    pub transfers: Vec<TransferRow>,
+    /// Usage rows in order of id.
+    pub usage: Vec<UsageRow>,
+}
+
+impl Book {
+    /// A stored balance in nano-credits; zero where none is stored.
+    pub fn balance(&self, account: LedgerAccount) -> i64 {
+        self.balances.get(&account).map_or(0, |balance| balance.nanos())
+    }
+}
+
+/// All that an audit shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Books {
+    /// Price versions.
+    pub prices: BTreeMap<PriceVersion, (String, Prices)>,
+    /// Books.
+    pub books: BTreeMap<AccountId, Book>,
+    current: Option<AccountId>,
+}
+
+impl Books {
+    /// Audits the engine and checks every invariant of the books.
+    pub async fn read(storage: &Storage) -> Books {
+        let mut books = Books::default();
+        storage.ledger.audit(&mut books).await.unwrap();
+        assert_eq!(books.current, None, "the last book is not ended");
+        for (account, book) in &mut books.books {
+            book.holds.sort_by_key(|hold| hold.id);
+            book.transfers
+                .sort_by_key(|transfer| (subject_order(transfer.subject), transfer.leg));
+            book.usage.sort_by_key(|row| row.id);
+            check(*account, book);
+        }
+        books
+    }
+
+    /// The book of an account that has one.
+    pub fn of(&self, account: AccountId) -> &Book {
+        &self.books[&account]
+    }
+
+    fn open_book(&mut self) -> &mut Book {
+        let account = self.current.expect("a row outside of a book");
+        self.books.get_mut(&account).expect("the book was begun")
+    }
+}
+
+impl AuditVisitor for Books {
+    fn price(&mut self, version: PriceVersion, model: &str, prices: &Prices) {
+        assert!(self.books.is_empty(), "prices come before the first account");
+        let before = self.prices.insert(version, (model.to_owned(), *prices));
+        assert_eq!(before, None, "{version} is shown twice");
+    }
+
+    fn account(&mut self, account: AccountId) {
+        assert_eq!(self.current, None, "a book within a book");
+        let before = self.books.insert(account, Book::default());
+        assert_eq!(before, None, "{account} is shown twice");
+        self.current = Some(account);
+    }
+
+    fn balance(&mut self, balance: LedgerBalance) {
+        let book = self.open_book();
+        assert!(book.holds.is_empty(), "balances come before holds");
+        assert!(
+            book.transfers.is_empty() && book.usage.is_empty(),
+            "balances come before rows"
+        );
+        let before = book.balances.insert(balance.account, balance.balance);
+        assert_eq!(before, None, "{:?} is shown twice", balance.account);
+    }
+
+    fn hold(&mut self, hold: OpenHold) {
+        let book = self.open_book();
+        assert!(
+            book.transfers.is_empty() && book.usage.is_empty(),
+            "holds come before rows"
+        );
+        book.holds.push(hold);
+    }
+
+    fn transfer(&mut self, transfer: TransferRow) {
+        self.open_book().transfers.push(transfer);
+    }
+
+    fn usage(&mut self, row: &UsageRow) {
+        assert_eq!(Some(row.account), self.current, "a row of another account");
+        self.open_book().usage.push(row.clone());
+    }
+
+    fn account_end(&mut self) {
+        assert!(self.current.take().is_some(), "no book to end");
+    }
+
+    fn unreadable(&mut self, what: String) {
+        unreachable!("a row cannot be read: {what}");
+    }
+}
+
+fn subject_order(subject: TransferSubject) -> (u8, u128) {
+    match subject {
+        TransferSubject::Grant(id) => (0, id.as_u128()),
+        TransferSubject::Hold(id) => (1, id.as_u128()),
+    }
+}
+
+/// Invariants of one book: it sums to zero, its balances are the sums of its transfers, nothing constrained is below
+/// zero, and every hold is either open or resolved by exactly its usage row.
+fn check(account: AccountId, book: &Book) {
+    let mut sums: BTreeMap<LedgerAccount, i128> = BTreeMap::new();
+    let mut legs: HashMap<HoldId, BTreeMap<Leg, i64>> = HashMap::new();
+    let mut seen = HashSet::new();
+    for transfer in &book.transfers {
+        let amount = transfer.amount.nanos();
+        assert!(amount > 0, "{account}: {transfer:?}");
+        assert!(
+            seen.insert((transfer.subject, transfer.leg)),
+            "{account}: twice {transfer:?}"
+        );
+        assert_eq!(
+            (transfer.debit, transfer.credit),
+            transfer.leg.sides(),
+            "{account}: {transfer:?}"
+        );
+        *sums.entry(transfer.debit).or_default() -= i128::from(amount);
+        *sums.entry(transfer.credit).or_default() += i128::from(amount);
+        match transfer.subject {
+            TransferSubject::Grant(_) => assert_eq!(transfer.leg, Leg::Grant, "{account}: {transfer:?}"),
+            TransferSubject::Hold(id) => {
+                legs.entry(id).or_default().insert(transfer.leg, amount);
+            }
+        }
+    }
+    for ledger_account in LedgerAccount::ALL {
+        let (stored, summed) = (book.balance(ledger_account), sums.get(&ledger_account));
+        assert_eq!(
+            i128::from(stored),
+            summed.copied().unwrap_or(0),
+            "{account}: {ledger_account:?}"
+        );
+        assert!(
+            stored >= 0 || !ledger_account.is_constrained(),
+            "{account}: {ledger_account:?} {stored}"
+        );
+    }
+    let total: i128 = book
+        .balances
+        .values()
+        .map(|balance| i128::from(balance.nanos()))
+        .sum();
+    assert_eq!(total, 0, "{account}: the book does not sum to zero");
+    let held: i64 = book.holds.iter().map(|hold| hold.amount.nanos()).sum();
+    assert_eq!(held, book.balance(LedgerAccount::Hold), "{account}: open holds");
+    check_holds(account, book, legs);
+}
+
+fn check_holds(account: AccountId, book: &Book, mut legs: HashMap<HoldId, BTreeMap<Leg, i64>>) {
+    let mut resolved = HashSet::new();
+    let positive = |pairs: &[(Leg, i64)]| -> BTreeMap<Leg, i64> {
+        pairs.iter().copied().filter(|(_, amount)| *amount > 0).collect()
+    };
+    for row in &book.usage {
+        assert!(resolved.insert(row.id), "{account}: two usage rows of {}", row.id);
+        let expected = positive(&[
+            (Leg::Hold, row.held.nanos()),
+            (Leg::Settle, row.charge.nanos()),
+            (Leg::Release, row.held.nanos() - row.charge.nanos()),
+            (Leg::Overrun, row.overrun.nanos()),
+        ]);
+        assert_eq!(
+            legs.remove(&row.id).unwrap_or_default(),
+            expected,
+            "{account}: {row:?}"
+        );
+    }
+    for hold in &book.holds {
+        assert!(
+            !resolved.contains(&hold.id),
+            "{account}: resolved and open {hold:?}"
+        );
+        let expected = positive(&[(Leg::Hold, hold.amount.nanos())]);
+        assert_eq!(
+            legs.remove(&hold.id).unwrap_or_default(),
+            expected,
+            "{account}: {hold:?}"
+        );
+    }
+    assert!(legs.is_empty(), "{account}: transfers of no hold: {legs:?}");
+}

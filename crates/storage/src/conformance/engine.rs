@@ -1,0 +1,82 @@
+//! [`crate::Engine`], and what it keeps from one opening to the next.
+
+use super::samples::{account, at, funded, hold, key, nanos, settlement, take};
+use super::{Books, Factory};
+use crate::{Balance, PriceRecord, UsageFilter, UsagePage};
+
+/// An open engine answers and says which it is.
+pub async fn answers_and_is_named(factory: Factory) {
+    let storage = factory.open().await;
+    assert!(["sqlite", "postgres"].contains(&storage.engine.name()));
+    storage.engine.ping().await.unwrap();
+    storage.engine.flush().await.unwrap();
+    storage.engine.ping().await.unwrap();
+    storage.engine.close().await.unwrap();
+}
+
+/// All that was written before `close` is there afterwards.
+pub async fn what_is_written_is_there_after_reopening(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 100).await;
+    storage.keys.create(key(1, id)).await.unwrap();
+    let hold = take(&storage, hold(3, id, 30)).await;
+    storage.ledger.settle(settlement(&hold, 12)).await.unwrap();
+    let price = PriceRecord {
+        version: hold.price_version,
+        model: hold.model.to_string(),
+        prices: tollgate_types::Prices::free(),
+        created_at: at(0),
+    };
+    storage.prices.record(vec![price.clone()]).await.unwrap();
+    storage.engine.flush().await.unwrap();
+    let before = Books::read(&storage).await;
+    storage.engine.close().await.unwrap();
+    drop(storage);
+    let storage = factory.open().await;
+    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(storage.accounts.get(id).await.unwrap(), Some(account(1)));
+    assert_eq!(storage.keys.list(id).await.unwrap(), [key(1, id).key]);
+    assert_eq!(storage.prices.get(price.version).await.unwrap(), Some(price));
+    let page = UsagePage {
+        after: None,
+        limit: 9,
+    };
+    let rows = storage
+        .usage
+        .list(id, UsageFilter::default(), page)
+        .await
+        .unwrap();
+    assert_eq!(rows, before.of(id).usage);
+}
+
+/// A hold outlives the process that took it: it is still held, can be settled once, or swept.
+pub async fn open_hold_survives_reopening(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 100).await;
+    let settled = take(&storage, hold(3, id, 30)).await;
+    take(&storage, hold(4, id, 20)).await;
+    storage.engine.close().await.unwrap();
+    drop(storage);
+    let storage = factory.open().await;
+    let held = storage.ledger.balance(id).await.unwrap();
+    let expected = Balance {
+        credits: nanos(50),
+        held: nanos(50),
+    };
+    assert_eq!(held, expected);
+    assert!(
+        storage
+            .ledger
+            .settle(settlement(&settled, 12))
+            .await
+            .unwrap()
+            .first
+    );
+    assert_eq!(storage.ledger.sweep(at(3600), 10).await.unwrap(), 1);
+    storage.engine.close().await.unwrap();
+    drop(storage);
+    let storage = factory.open().await;
+    let books = Books::read(&storage).await;
+    assert_eq!(books.of(id).usage.len(), 2);
+    assert_eq!(storage.ledger.balance(id).await.unwrap().credits, nanos(88));
+}

@@ -1,0 +1,188 @@
+//! [`crate::KeyStore`].
+
+use tollgate_types::{AccountId, KeyId};
+
+use super::Factory;
+use super::samples::{account, at, at_once, key, kind, warm_up};
+use crate::{AccountState, Key, KeyMode, KeyOwner, KeyState, Limits, NewKey, StorageErrorKind};
+
+fn prefix(number: u128) -> [u8; 16] {
+    number.to_be_bytes()
+}
+
+/// What is created is found by the first half of its digest, with its account as it is now.
+pub async fn create_then_find(factory: Factory) {
+    let storage = factory.open().await;
+    storage.accounts.create(account(1)).await.unwrap();
+    let plain = key(1, account(1).id);
+    let mut full = key(u128::MAX, account(1).id);
+    full.key.name = "production — \"Zoë\"".to_owned();
+    full.key.mode = KeyMode::Test;
+    full.key.expires_at = Some(at(60));
+    storage.keys.create(plain.clone()).await.unwrap();
+    storage.keys.create(full.clone()).await.unwrap();
+    let limits = Limits {
+        rpm: Some(3),
+        tpm: Some(4),
+    };
+    storage.accounts.set_limits(account(1).id, limits).await.unwrap();
+    let mut owner = account(1);
+    owner.limits = limits;
+    for NewKey { key, .. } in [plain, full] {
+        let found = storage.keys.find(prefix(key.id.as_u128())).await.unwrap();
+        let account = owner.clone();
+        assert_eq!(found, Some(KeyOwner { key, account }));
+    }
+}
+
+/// A digest that no key has finds nothing.
+pub async fn unknown_digest_finds_nothing(factory: Factory) {
+    let storage = factory.open().await;
+    storage.accounts.create(account(1)).await.unwrap();
+    storage.keys.create(key(1, account(1).id)).await.unwrap();
+    for number in [0, 2, u128::MAX] {
+        assert_eq!(storage.keys.find(prefix(number)).await.unwrap(), None);
+    }
+}
+
+/// States are for the caller to judge: revoked keys and keys of suspended accounts are found.
+pub async fn revoked_and_suspended_are_found(factory: Factory) {
+    let storage = factory.open().await;
+    storage.accounts.create(account(1)).await.unwrap();
+    storage.keys.create(key(1, account(1).id)).await.unwrap();
+    storage.keys.revoke(KeyId::from_u128(1), at(5)).await.unwrap();
+    storage
+        .accounts
+        .set_state(account(1).id, AccountState::Suspended)
+        .await
+        .unwrap();
+    let found = storage.keys.find(prefix(1)).await.unwrap().unwrap();
+    assert_eq!(found.key.state, KeyState::Revoked);
+    assert_eq!(found.key.revoked_at, Some(at(5)));
+    assert_eq!(found.account.state, AccountState::Suspended);
+}
+
+/// Keys are listed in order of id, those of one account only.
+pub async fn list_is_of_one_account(factory: Factory) {
+    let storage = factory.open().await;
+    for number in [1, 2] {
+        storage.accounts.create(account(number)).await.unwrap();
+    }
+    for (number, owner) in [(1 << 127, 1), (4, 2), (3, 1), (5, 1)] {
+        storage.keys.create(key(number, account(owner).id)).await.unwrap();
+    }
+    let listed = storage.keys.list(account(1).id).await.unwrap();
+    let expected: Vec<Key> = [3, 5, 1 << 127]
+        .map(|number| key(number, account(1).id).key)
+        .into();
+    assert_eq!(listed, expected);
+    assert_eq!(storage.keys.list(AccountId::from_u128(3)).await.unwrap(), []);
+}
+
+/// A key needs an account.
+pub async fn unknown_account_is_not_found(factory: Factory) {
+    let storage = factory.open().await;
+    let created = storage.keys.create(key(1, account(1).id)).await;
+    assert_eq!(kind(created), StorageErrorKind::NotFound);
+    assert_eq!(storage.keys.find(prefix(1)).await.unwrap(), None);
+}
+
+/// Ids and digests are used once, in all accounts together; the first key stays.
+pub async fn same_id_or_digest_is_a_conflict(factory: Factory) {
+    let storage = factory.open().await;
+    for number in [1, 2] {
+        storage.accounts.create(account(number)).await.unwrap();
+    }
+    storage.keys.create(key(1, account(1).id)).await.unwrap();
+    let mut same_id = key(2, account(2).id);
+    same_id.key.id = KeyId::from_u128(1);
+    let mut same_digest = key(1, account(2).id);
+    same_digest.key.id = KeyId::from_u128(2);
+    for new in [same_id, same_digest] {
+        assert_eq!(kind(storage.keys.create(new).await), StorageErrorKind::Conflict);
+    }
+    assert_eq!(
+        storage.keys.find(prefix(1)).await.unwrap().unwrap().key,
+        key(1, account(1).id).key
+    );
+    assert_eq!(storage.keys.list(account(2).id).await.unwrap(), []);
+}
+
+/// The quota counts every key that is not revoked, expired ones too, of the account alone.
+pub async fn quota_counts_keys_not_revoked(factory: Factory) {
+    let storage = factory.open().await;
+    for number in [1, 2] {
+        storage.accounts.create(account(number)).await.unwrap();
+    }
+    let limited = |number: u128, owner: u128| {
+        let mut new = key(number, account(owner).id);
+        new.key.expires_at = Some(at(0));
+        new.quota = 3;
+        new
+    };
+    for number in 1..=3 {
+        storage.keys.create(limited(number, 1)).await.unwrap();
+    }
+    assert_eq!(
+        kind(storage.keys.create(limited(4, 1)).await),
+        StorageErrorKind::Conflict
+    );
+    assert_eq!(storage.keys.find(prefix(4)).await.unwrap(), None);
+    storage.keys.create(limited(5, 2)).await.unwrap();
+    storage.keys.revoke(KeyId::from_u128(2), at(1)).await.unwrap();
+    storage.keys.create(limited(4, 1)).await.unwrap();
+    assert_eq!(
+        kind(storage.keys.create(limited(6, 1)).await),
+        StorageErrorKind::Conflict
+    );
+    assert_eq!(storage.keys.list(account(1).id).await.unwrap().len(), 4);
+}
+
+/// 64 creations at once leave an account with exactly its 50 keys.
+pub async fn quota_holds_under_concurrency(factory: Factory) {
+    let storage = factory.open().await;
+    storage.accounts.create(account(1)).await.unwrap();
+    warm_up(&storage, account(1).id).await;
+    let created = at_once(64, |number| {
+        let (keys, new) = (storage.keys.clone(), key(number as u128, account(1).id));
+        Box::pin(async move { keys.create(new).await })
+    })
+    .await;
+    let (stored, refused): (Vec<_>, Vec<_>) = created.into_iter().partition(Result::is_ok);
+    assert_eq!(stored.len(), 50);
+    for refusal in refused {
+        assert_eq!(kind(refusal), StorageErrorKind::Conflict);
+    }
+    assert_eq!(storage.keys.list(account(1).id).await.unwrap().len(), 50);
+}
+
+/// Revoking again changes nothing and answers the key as the first time left it.
+pub async fn first_revocation_stays(factory: Factory) {
+    let storage = factory.open().await;
+    storage.accounts.create(account(1)).await.unwrap();
+    for number in [1, 2] {
+        storage.keys.create(key(number, account(1).id)).await.unwrap();
+    }
+    let revoked = Key {
+        state: KeyState::Revoked,
+        revoked_at: Some(at(10)),
+        ..key(1, account(1).id).key
+    };
+    for seconds in [10, 5, 20] {
+        let answer = storage
+            .keys
+            .revoke(KeyId::from_u128(1), at(seconds))
+            .await
+            .unwrap();
+        assert_eq!(answer, revoked);
+    }
+    let listed = storage.keys.list(account(1).id).await.unwrap();
+    assert_eq!(listed, [revoked, key(2, account(1).id).key]);
+}
+
+/// What is not there cannot be revoked.
+pub async fn unknown_key_is_not_found(factory: Factory) {
+    let storage = factory.open().await;
+    let revoked = storage.keys.revoke(KeyId::from_u128(1), at(1)).await;
+    assert_eq!(kind(revoked), StorageErrorKind::NotFound);
+}

@@ -1,0 +1,137 @@
+//! The suite that every engine must pass: the same promises, the same tests.
+//!
+//! Each case is an async function that is handed a [`Factory`] on an empty database. An engine's test file writes one
+//! `#[test]` for each case with [`conformance_tests!`](crate::conformance_tests) and a function that makes the
+//! database, starts a runtime, runs the case and removes the database. Ids are small numbers, times are fixed, and
+//! nothing sleeps.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a case fails by panicking, like any test"
+)]
+
+mod books;
+mod samples;
+
+pub mod account;
+pub mod audit;
+pub mod concurrency;
+pub mod engine;
+pub mod grant;
+pub mod hold;
+pub mod key;
+pub mod price;
+pub mod settle;
+pub mod sweep;
+pub mod total;
+pub mod usage;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::Storage;
+
+pub use books::{Book, Books};
+
+/// A future that can be handed to any task.
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Opens the engine under test on one database: at first an empty one with its schema in place, after a
+/// [`crate::Engine::close`] the same one again.
+#[derive(Clone)]
+pub struct Factory {
+    open: Arc<dyn Fn() -> BoxFuture<Storage> + Send + Sync>,
+}
+
+impl Factory {
+    /// A factory that opens by this function.
+    pub fn new<F>(open: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Storage> + Send + 'static,
+    {
+        Self {
+            open: Arc::new(move || Box::pin(open())),
+        }
+    }
+
+    /// Opens the engine.
+    pub async fn open(&self) -> Storage {
+        (self.open)().await
+    }
+}
+
+/// Writes one `#[test]` for each case, in a module for each part of the suite.
+///
+/// `$run` is the absolute path of a function `fn(impl FnOnce(Factory) -> BoxFuture<()>)`.
+#[macro_export]
+macro_rules! conformance_tests {
+    ($run:path) => {
+        $crate::conformance_tests! { @each $run;
+            account: create_then_get, create_twice_is_a_conflict, list_pages_in_order_of_id, limits_are_replaced,
+                state_is_set, unknown_account_is_not_found;
+            key: create_then_find, unknown_digest_finds_nothing, revoked_and_suspended_are_found, list_is_of_one_account,
+                unknown_account_is_not_found, same_id_or_digest_is_a_conflict, quota_counts_keys_not_revoked,
+                quota_holds_under_concurrency, first_revocation_stays, unknown_key_is_not_found;
+            hold: amount_moves_from_credits, denied_writes_nothing, last_credit_is_spendable, unknown_account_is_not_found,
+                used_id_is_a_conflict, free_hold_writes_no_transfer, negative_amount_is_refused;
+            settle: charge_and_rest_are_moved, whole_hold_is_charged, void_gives_all_back, charge_is_cut_to_the_hold,
+                overrun_is_borne_by_the_operator, free_call_writes_its_usage_row_only, second_answers_the_first_result,
+                unknown_hold_is_not_found, hold_of_another_account_is_not_found, negative_amounts_are_refused;
+            grant: adds_to_credits, same_id_is_one_grant, same_id_for_another_account_is_a_conflict,
+                sum_that_does_not_fit_is_a_conflict, unknown_account_is_not_found, amount_must_be_positive;
+            concurrency: holds_never_overspend, holds_and_settles_never_overspend, settles_resolve_once,
+                same_hold_id_is_taken_once, same_grant_id_is_granted_once, sweep_and_settle_resolve_once,
+                accounts_do_not_deadlock, every_audit_is_of_one_instant;
+            sweep: voids_what_expired_only, at_most_the_limit, settle_after_the_sweep_answers_it;
+            usage: row_keeps_everything, newest_first_in_pages, every_filter, filters_join,
+                rows_are_of_one_account;
+            total: sums_by_group, no_rows_no_groups, sums_every_class;
+            price: recorded_then_read, recorded_stays_as_it_is, unknown_version_is_none;
+            audit: shows_every_book, empty_database_shows_nothing;
+            engine: answers_and_is_named, what_is_written_is_there_after_reopening, open_hold_survives_reopening;
+        }
+    };
+    (@each $run:path; $($module:ident: $($case:ident),+;)+) => {
+        $(mod $module {
+            $(#[test]
+            fn $case() {
+                $run(|factory| ::std::boxed::Box::pin($crate::conformance::$module::$case(factory)));
+            })+
+        })+
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    /// The list in the macro against the functions in the files: a case that is not listed would never run.
+    #[test]
+    fn every_case_is_listed() {
+        let listed = include_str!("mod.rs");
+        let files = [
+            ("account", include_str!("account.rs")),
+            ("audit", include_str!("audit.rs")),
+            ("concurrency", include_str!("concurrency.rs")),
+            ("engine", include_str!("engine.rs")),
+            ("grant", include_str!("grant.rs")),
+            ("hold", include_str!("hold.rs")),
+            ("key", include_str!("key.rs")),
+            ("price", include_str!("price.rs")),
+            ("settle", include_str!("settle.rs")),
+            ("sweep", include_str!("sweep.rs")),
+            ("total", include_str!("total.rs")),
+            ("usage", include_str!("usage.rs")),
+        ];
+        for (module, text) in files {
+            let head = format!("            {module}: ");
+            let list = listed.split_once(&head).unwrap().1.split_once(';').unwrap().0;
+            let listed: Vec<&str> = list.split(',').map(str::trim).collect();
+            let written: Vec<&str> = text
+                .split("\npub async fn ")
+                .skip(1)
+                .map(|rest| rest.split_once('(').unwrap().0)
+                .collect();
+            assert_eq!(listed, written, "{module}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! [`crate::PriceStore`].
+
+use tollgate_types::{Credits, PriceVersion, Prices, Unit};
+
+use super::samples::{START, at, nanos};
+use super::{Books, Factory};
+use crate::PriceRecord;
+
+fn record(version: u64, input: i64) -> PriceRecord {
+    PriceRecord {
+        version: PriceVersion::from_u64(version),
+        model: format!("maker/model-{version}"),
+        prices: Prices::default().with(Unit::Input, nanos(input)),
+        created_at: START,
+    }
+}
+
+/// Versions are read back as they were recorded, every class with its own price or none.
+pub async fn recorded_then_read(factory: Factory) {
+    let storage = factory.open().await;
+    let mut full = record(u64::MAX, 1);
+    for (unit, price) in
+        Unit::ALL
+            .into_iter()
+            .zip([0, 1, 999_999_999, 1_000_000_000, 7, i64::MAX, 250_000_000])
+    {
+        full.prices = full.prices.with(unit, nanos(price));
+    }
+    full.created_at = at(1);
+    let mut none = record(0, 1);
+    none.prices = Prices::default();
+    let mut free = record(1 << 63, 1);
+    free.prices = Prices::free();
+    let records = [full, none, free, record(5, 2_500_000_000)];
+    storage.prices.record(records.to_vec()).await.unwrap();
+    storage.prices.record(Vec::new()).await.unwrap();
+    for record in &records {
+        let read = storage.prices.get(record.version).await.unwrap();
+        assert_eq!(read.as_ref(), Some(record));
+        assert_eq!(
+            read.unwrap().prices.listed(Unit::Output),
+            record.prices.listed(Unit::Output)
+        );
+    }
+    let shown = Books::read(&storage).await.prices;
+    assert_eq!(shown.len(), records.len());
+    for record in records {
+        assert_eq!(shown[&record.version], (record.model, record.prices));
+    }
+}
+
+/// A version is written once: recording it again changes nothing, in one batch or in two.
+pub async fn recorded_stays_as_it_is(factory: Factory) {
+    let storage = factory.open().await;
+    let first = record(1, 5);
+    let changed = PriceRecord {
+        model: "maker/other".to_owned(),
+        prices: Prices::default().with(Unit::Input, Credits::MAX),
+        created_at: at(9),
+        ..first.clone()
+    };
+    storage
+        .prices
+        .record(vec![first.clone(), changed.clone()])
+        .await
+        .unwrap();
+    storage.prices.record(vec![changed, record(2, 6)]).await.unwrap();
+    assert_eq!(storage.prices.get(first.version).await.unwrap(), Some(first));
+    assert_eq!(
+        storage.prices.get(PriceVersion::from_u64(2)).await.unwrap(),
+        Some(record(2, 6))
+    );
+}
+
+/// What was never recorded is not there.
+pub async fn unknown_version_is_none(factory: Factory) {
+    let storage = factory.open().await;
+    storage.prices.record(vec![record(1, 5)]).await.unwrap();
+    for version in [0, 2, u64::MAX] {
+        assert_eq!(
+            storage.prices.get(PriceVersion::from_u64(version)).await.unwrap(),
+            None
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! Rows to write and ways to write many at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+use tollgate_types::id::TransferId;
+use tollgate_types::usage::Outcome;
+use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, Timestamp, Unit, Usage};
+
+use super::BoxFuture;
+use crate::{
+    Account, AccountState, Grant, HoldOutcome, Key, KeyMode, KeyState, Limits, NewHold, NewKey, Settlement,
+    Storage, StorageError, StorageErrorKind,
+};
+
+/// 2026-11-20, 13:30:00 UTC.
+pub(super) const START: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
+
+/// So many seconds after [`START`].
+pub(super) fn at(seconds: u64) -> Timestamp {
+    START.plus(Duration::from_secs(seconds))
+}
+
+/// So many nano-credits.
+pub(super) fn nanos(nanos: i64) -> Credits {
+    Credits::from_nanos(nanos)
+}
+
+/// The kind of a failure.
+#[track_caller]
+pub(super) fn kind<T: std::fmt::Debug>(result: Result<T, StorageError>) -> StorageErrorKind {
+    result.expect_err("it must fail").kind
+}
+
+/// An account that is not stored yet.
+pub(super) fn account(number: u128) -> Account {
+    Account {
+        id: AccountId::from_u128(number),
+        name: format!("tenant {number}"),
+        state: AccountState::Active,
+        limits: Limits::default(),
+        created_at: START,
+    }
+}
+
+/// A stored account with this many nano-credits.
+pub(super) async fn funded(storage: &Storage, number: u128, balance: i64) -> AccountId {
+    let account = account(number);
+    let id = account.id;
+    storage.accounts.create(account).await.unwrap();
+    if balance > 0 {
+        storage.ledger.grant(grant(number, id, balance)).await.unwrap();
+    }
+    id
+}
+
+/// A grant of this many nano-credits.
+pub(super) fn grant(number: u128, account: AccountId, amount: i64) -> Grant {
+    Grant {
+        id: TransferId::from_u128(number),
+        account,
+        amount: nanos(amount),
+        at: START,
+    }
+}
+
+/// A key whose digest begins with its number; its account may have 50.
+pub(super) fn key(number: u128, account: AccountId) -> NewKey {
+    let mut digest = [7; 32];
+    digest[..16].copy_from_slice(&number.to_be_bytes());
+    let key = Key {
+        id: KeyId::from_u128(number),
+        account,
+        name: format!("key {number}"),
+        digest,
+        last4: "wxyz".to_owned(),
+        mode: KeyMode::Live,
+        state: KeyState::Active,
+        created_at: START,
+        expires_at: None,
+        revoked_at: None,
+    };
+    NewKey { key, quota: 50 }
+}
+
+/// A hold of this many nano-credits, accepted at [`START`], that expires an hour later.
+pub(super) fn hold(number: u128, account: AccountId, amount: i64) -> NewHold {
+    NewHold {
+        id: HoldId::from_u128(number),
+        account,
+        key: Some(KeyId::from_u128(5)),
+        request: RequestId::from_u128(number),
+        amount: nanos(amount),
+        price_version: PriceVersion::from_u64(9),
+        model: Arc::from("maker/model"),
+        endpoint: "/v1/chat/completions",
+        created_at: START,
+        expires_at: at(3600),
+    }
+}
+
+/// Takes the hold, which must be covered.
+pub(super) async fn take(storage: &Storage, hold: NewHold) -> NewHold {
+    let outcome = storage.ledger.hold(hold.clone()).await.unwrap();
+    assert!(matches!(outcome, HoldOutcome::Held { .. }), "{outcome:?}");
+    hold
+}
+
+/// A resolution that charges this many nano-credits.
+pub(super) fn settlement(hold: &NewHold, charge: i64) -> Settlement {
+    Settlement {
+        hold: hold.id,
+        account: hold.account,
+        charge: nanos(charge),
+        overrun: Credits::ZERO,
+        usage: Usage::tokens(12, 34),
+        outcome: Outcome::Ok,
+        estimated: false,
+        provider: Arc::from("sim"),
+        first_at: Some(at(1)),
+        ended_at: at(2),
+    }
+}
+
+/// Takes the hold and settles it at this many nano-credits.
+pub(super) async fn call(storage: &Storage, hold: NewHold, charge: i64) {
+    let hold = take(storage, hold).await;
+    storage.ledger.settle(settlement(&hold, charge)).await.unwrap();
+}
+
+/// A quantity of every class, each another one.
+pub(super) fn every_class() -> Usage {
+    let classes = Unit::ALL.into_iter().zip(1..);
+    classes.fold(Usage::ZERO, |usage, (unit, quantity)| {
+        usage.with(unit, quantity * 100_000_000)
+    })
+}
+
+/// Reads many times at once, so that an engine with a pool has opened its connections: the calls that follow meet.
+pub(super) async fn warm_up(storage: &Storage, account: AccountId) {
+    at_once(64, |_| {
+        let ledger = storage.ledger.clone();
+        Box::pin(async move { ledger.balance(account).await.unwrap() })
+    })
+    .await;
+}
+
+/// Makes the calls on tasks of their own that start together; answers in order of their numbers.
+pub(super) async fn at_once<T: Send + 'static>(count: usize, call: impl Fn(usize) -> BoxFuture<T>) -> Vec<T> {
+    let barrier = Arc::new(Barrier::new(count));
+    let mut tasks = JoinSet::new();
+    for number in 0..count {
+        let (barrier, call) = (barrier.clone(), call(number));
+        tasks.spawn(async move {
+            barrier.wait().await;
+            (number, call.await)
+        });
+    }
+    let mut answers = tasks.join_all().await;
+    answers.sort_by_key(|(number, _)| *number);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}

@@ -1,0 +1,255 @@
+//! [`crate::UsageStore::list`].
+
+use std::sync::Arc;
+
+use tollgate_types::usage::Outcome;
+use tollgate_types::{AccountId, HoldId, KeyId, PriceVersion, RequestId, Usage};
+
+use super::samples::{at, call, every_class, funded, hold, nanos, settlement, take};
+use super::{Books, Factory};
+use crate::{NewHold, Storage, UsageFilter, UsageGroup, UsagePage, UsageRow};
+
+const EVERYTHING: UsagePage = UsagePage {
+    after: None,
+    limit: 1000,
+};
+
+async fn listed(storage: &Storage, account: AccountId, filter: UsageFilter) -> Vec<u128> {
+    let rows = storage.usage.list(account, filter, EVERYTHING).await.unwrap();
+    rows.iter().map(|row| row.id.as_u128()).collect()
+}
+
+/// Every field of hold and settlement is in the row, in the list as in the audit.
+pub async fn row_keeps_everything(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 1_000).await;
+    let mut expected = Vec::new();
+    for (place, outcome) in Outcome::ALL.into_iter().enumerate() {
+        let full = place % 2 == 0;
+        let hold = take(&storage, sample_hold(place as u128, id, full)).await;
+        let mut settlement = settlement(&hold, 12);
+        settlement.outcome = outcome;
+        settlement.overrun = nanos(i64::from(full));
+        settlement.estimated = full;
+        settlement.provider = Arc::from(if full { "openai \"eu\"" } else { "" });
+        settlement.first_at = full.then(|| at(3));
+        settlement.usage = if full { every_class() } else { Usage::ZERO };
+        storage.ledger.settle(settlement.clone()).await.unwrap();
+        expected.push(UsageRow {
+            id: hold.id,
+            account: id,
+            key: hold.key,
+            request: hold.request,
+            endpoint: Arc::from(hold.endpoint),
+            model: hold.model,
+            provider: settlement.provider,
+            price_version: hold.price_version,
+            held: hold.amount,
+            charge: settlement.charge,
+            overrun: settlement.overrun,
+            usage: settlement.usage,
+            outcome,
+            estimated: full,
+            created_at: hold.created_at,
+            first_at: settlement.first_at,
+            ended_at: settlement.ended_at,
+        });
+    }
+    assert_eq!(Books::read(&storage).await.of(id).usage, expected);
+    expected.reverse();
+    let rows = storage
+        .usage
+        .list(id, UsageFilter::default(), EVERYTHING)
+        .await
+        .unwrap();
+    assert_eq!(rows, expected);
+}
+
+fn sample_hold(number: u128, account: AccountId, full: bool) -> NewHold {
+    NewHold {
+        key: full.then(|| KeyId::from_u128(u128::MAX)),
+        request: RequestId::from_u128(u128::MAX - number),
+        price_version: PriceVersion::from_u64(if full { u64::MAX } else { 0 }),
+        model: Arc::from(if full { "maker/größer:7b" } else { "m" }),
+        endpoint: if full {
+            "/v1/chat/completions"
+        } else {
+            "/v1/messages"
+        },
+        created_at: at(2),
+        ..hold(number, account, 30)
+    }
+}
+
+/// The newest row comes first, by unsigned id; pages join without gap or repetition.
+pub async fn newest_first_in_pages(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 1_000).await;
+    let sorted = [u128::MAX, 1 << 127, i128::MAX.cast_unsigned(), 1 << 64, 300, 2, 1];
+    for place in [2, 6, 0, 4, 1, 5, 3] {
+        call(&storage, hold(sorted[place], id, 5), 1).await;
+    }
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page = UsagePage { after, limit: 3 };
+        let rows = storage
+            .usage
+            .list(id, UsageFilter::default(), page)
+            .await
+            .unwrap();
+        assert!(rows.len() <= 3);
+        let Some(last) = rows.last() else { break };
+        after = Some(last.id);
+        seen.extend(rows.iter().map(|row| row.id.as_u128()));
+    }
+    assert_eq!(seen, sorted);
+    let none = UsagePage {
+        after: None,
+        limit: 0,
+    };
+    assert_eq!(
+        storage
+            .usage
+            .list(id, UsageFilter::default(), none)
+            .await
+            .unwrap(),
+        []
+    );
+    let between = UsagePage {
+        after: Some(HoldId::from_u128(299)),
+        limit: 9,
+    };
+    let rows = storage
+        .usage
+        .list(id, UsageFilter::default(), between)
+        .await
+        .unwrap();
+    assert_eq!(rows.len(), 2);
+}
+
+/// Six calls of one account that differ in what can be filtered by.
+async fn six_calls(storage: &Storage) -> AccountId {
+    let id = funded(storage, 1, 1_000).await;
+    for number in 1..=6 {
+        let odd = number % 2 == 1;
+        let new = NewHold {
+            key: (number > 2).then(|| KeyId::from_u128(number / 3)),
+            request: RequestId::from_u128(number / 2),
+            model: Arc::from(if odd { "a/one" } else { "a/two" }),
+            endpoint: if number < 5 {
+                "/v1/chat/completions"
+            } else {
+                "/v1/messages"
+            },
+            created_at: at(u64::try_from(number).unwrap() * 10),
+            ..hold(number, id, 5)
+        };
+        call(storage, new, i64::try_from(number).unwrap().min(5)).await;
+    }
+    id
+}
+
+/// Each filter alone; times are those of acceptance.
+pub async fn every_filter(factory: Factory) {
+    let storage = factory.open().await;
+    let id = six_calls(&storage).await;
+    let filter = |set: fn(&mut UsageFilter)| {
+        let mut filter = UsageFilter::default();
+        set(&mut filter);
+        filter
+    };
+    let cases: [(UsageFilter, &[u128]); 14] = [
+        (filter(|_| ()), &[6, 5, 4, 3, 2, 1]),
+        (filter(|filter| filter.from = Some(at(40))), &[6, 5, 4]),
+        (filter(|filter| filter.from = Some(at(61))), &[]),
+        (filter(|filter| filter.to = Some(at(40))), &[3, 2, 1]),
+        (filter(|filter| filter.to = Some(at(10))), &[]),
+        (
+            filter(|filter| filter.model = Some("a/one".to_owned())),
+            &[5, 3, 1],
+        ),
+        (filter(|filter| filter.model = Some("A/ONE".to_owned())), &[]),
+        (filter(|filter| filter.model = Some("a/%".to_owned())), &[]),
+        (
+            filter(|filter| filter.key = Some(KeyId::from_u128(1))),
+            &[5, 4, 3],
+        ),
+        (filter(|filter| filter.key = Some(KeyId::from_u128(9))), &[]),
+        (
+            filter(|filter| filter.endpoint = Some("/v1/messages".to_owned())),
+            &[6, 5],
+        ),
+        (filter(|filter| filter.endpoint = Some("/v1".to_owned())), &[]),
+        (
+            filter(|filter| filter.request = Some(RequestId::from_u128(1))),
+            &[3, 2],
+        ),
+        (
+            filter(|filter| filter.request = Some(RequestId::from_u128(9))),
+            &[],
+        ),
+    ];
+    for (filter, expected) in cases {
+        let total = storage
+            .usage
+            .totals(id, filter.clone(), UsageGroup::All)
+            .await
+            .unwrap();
+        let requests = total.first().map_or(0, |total| total.requests);
+        assert_eq!(requests, expected.len() as u64, "{filter:?}");
+        assert_eq!(listed(&storage, id, filter.clone()).await, expected, "{filter:?}");
+    }
+}
+
+/// Filters narrow one another and work with pages.
+pub async fn filters_join(factory: Factory) {
+    let storage = factory.open().await;
+    let id = six_calls(&storage).await;
+    let filter = UsageFilter {
+        from: Some(at(20)),
+        to: Some(at(60)),
+        model: Some("a/one".to_owned()),
+        key: Some(KeyId::from_u128(1)),
+        endpoint: Some("/v1/messages".to_owned()),
+        request: Some(RequestId::from_u128(2)),
+    };
+    assert_eq!(listed(&storage, id, filter.clone()).await, [5]);
+    let page = UsagePage {
+        after: Some(HoldId::from_u128(5)),
+        limit: 1,
+    };
+    assert_eq!(storage.usage.list(id, filter, page).await.unwrap(), []);
+    let odd = UsageFilter {
+        model: Some("a/one".to_owned()),
+        ..UsageFilter::default()
+    };
+    let rows = storage.usage.list(id, odd, page).await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.id.as_u128()).collect::<Vec<_>>(), [3]);
+}
+
+/// Nobody sees another's rows, and a hold that is not resolved is no row.
+pub async fn rows_are_of_one_account(factory: Factory) {
+    let storage = factory.open().await;
+    let one = funded(&storage, 1, 100).await;
+    let two = funded(&storage, 2, 100).await;
+    call(&storage, hold(1, one, 5), 1).await;
+    call(&storage, hold(2, two, 5), 2).await;
+    take(&storage, hold(3, one, 5)).await;
+    assert_eq!(listed(&storage, one, UsageFilter::default()).await, [1]);
+    assert_eq!(listed(&storage, two, UsageFilter::default()).await, [2]);
+    assert_eq!(
+        listed(&storage, AccountId::from_u128(3), UsageFilter::default()).await,
+        []
+    );
+    let foreign = UsageFilter {
+        request: Some(RequestId::from_u128(2)),
+        ..UsageFilter::default()
+    };
+    assert_eq!(listed(&storage, one, foreign).await, []);
+    let totals = storage
+        .usage
+        .totals(two, UsageFilter::default(), UsageGroup::All)
+        .await
+        .unwrap();
+    assert_eq!((totals[0].requests, totals[0].charge), (1, nanos(2)));
+}

@@ -1,0 +1,139 @@
+//! The ledger: double entry within each tenant's own book.
+//!
+//! A ledger account is (tenant, [`crate::LedgerAccount`]). A transfer moves a positive amount from one to another of
+//! the same tenant, so every book sums to zero by itself and tenants never wait for one another.
+//! A call's life is one hold and one resolution: `credits → hold`, then `hold → revenue` for what it cost and
+//! `hold → credits` for the rest.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tollgate_types::usage::Outcome;
+use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, Timestamp, Usage};
+
+use crate::Result;
+
+/// A hold to be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewHold {
+    /// Id; it is also the id of the usage row. The first hold of a request has the request's own value.
+    pub id: HoldId,
+    /// Who pays.
+    pub account: AccountId,
+    /// With which key.
+    pub key: Option<KeyId>,
+    /// For which request.
+    pub request: RequestId,
+    /// Upper bound of the cost; zero for a model that costs nothing.
+    pub amount: Credits,
+    /// The prices in force, frozen for this call.
+    pub price_version: PriceVersion,
+    /// The model as the caller named it.
+    pub model: Arc<str>,
+    /// The path of the endpoint, such as `/v1/chat/completions`.
+    pub endpoint: &'static str,
+    /// When the request was accepted.
+    pub created_at: Timestamp,
+    /// When the sweep may void it.
+    pub expires_at: Timestamp,
+}
+
+/// What became of an attempt to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldOutcome {
+    /// The amount is held; `available` is what is left to spend.
+    Held {
+        /// Credits left after the hold.
+        available: Credits,
+    },
+    /// The balance does not cover the amount; nothing was written.
+    Denied {
+        /// Credits there are.
+        available: Credits,
+    },
+}
+
+/// How a hold is resolved: what the call cost and what it consumed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// Which hold.
+    pub hold: HoldId,
+    /// Whose.
+    pub account: AccountId,
+    /// What the caller pays; at most the held amount. Zero voids the hold.
+    pub charge: Credits,
+    /// What the call cost beyond the held amount; the operator bears it.
+    pub overrun: Credits,
+    /// What was consumed.
+    pub usage: Usage,
+    /// How the call ended.
+    pub outcome: Outcome,
+    /// Whether `usage` was counted by the gateway because no report came.
+    pub estimated: bool,
+    /// Which upstream served, for operators; empty when none did.
+    pub provider: Arc<str>,
+    /// When the first content arrived.
+    pub first_at: Option<Timestamp>,
+    /// When the call ended.
+    pub ended_at: Timestamp,
+}
+
+/// What became of a resolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolution {
+    /// What the caller paid in the end. When the hold had been resolved before, this is the first result.
+    pub charge: Credits,
+    /// Whether this call resolved the hold, as opposed to finding it resolved.
+    pub first: bool,
+    /// Credits left to spend.
+    pub available: Credits,
+}
+
+/// Credits put into an account from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Makes the grant happen once, however often it is sent.
+    pub id: tollgate_types::id::TransferId,
+    /// Who gets it.
+    pub account: AccountId,
+    /// How much; above zero.
+    pub amount: Credits,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What an account can spend and what is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Balance {
+    /// Credits that can be spent.
+    pub credits: Credits,
+    /// Credits held by calls that run.
+    pub held: Credits,
+}
+
+/// Keeps the books. Every method is atomic; a method that fails has written nothing.
+#[async_trait]
+pub trait LedgerStore: Send + Sync {
+    /// Takes the hold if the balance covers it, in one step that no concurrent hold can slip into. A denied hold
+    /// writes nothing at all. When this returns `Held` the hold survives the death of the process.
+    /// `NotFound` when there is no such account; `Conflict` when the hold id was used.
+    async fn hold(&self, hold: NewHold) -> Result<HoldOutcome>;
+
+    /// Resolves the hold: moves `charge` to revenue, the rest back to credits, the overrun to expense, and writes the
+    /// usage row. A hold resolves once; later resolutions change nothing and answer the first result.
+    /// A charge above the held amount is cut to it. `NotFound` when no such hold was ever taken.
+    async fn settle(&self, settlement: Settlement) -> Result<Resolution>;
+
+    /// Puts credits into an account, durably when it returns. The same id twice is one grant.
+    /// `NotFound` when there is no such account; `Conflict` when the sum would not fit.
+    async fn grant(&self, grant: Grant) -> Result<Balance>;
+
+    /// What an account can spend now. `NotFound` when there is no such account.
+    async fn balance(&self, account: AccountId) -> Result<Balance>;
+
+    /// Voids holds whose time is over, at most `limit`, as [`Outcome::Crashed`]; answers how many.
+    async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64>;
+
+    /// Shows the books to a visitor, account by account, as they stand at one instant.
+    async fn audit(&self, visitor: &mut dyn crate::AuditVisitor) -> Result<()>;
+}

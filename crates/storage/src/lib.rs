@@ -1,0 +1,63 @@
+//! Ports: everything that is persisted. No transaction object crosses a trait: each method is one atomic unit,
+//! shaped by its use, so that one conformance suite holds every engine to the same promises.
+
+pub mod account;
+pub mod audit;
+pub mod counter;
+pub mod error;
+pub mod key;
+pub mod ledger;
+pub mod price;
+pub mod usage;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+pub use account::{Account, AccountState, AccountStore, Limits};
+pub use audit::{AuditVisitor, LedgerAccount, LedgerBalance};
+pub use counter::{Budget, Counters, Decision};
+pub use error::{StorageError, StorageErrorKind};
+pub use key::{Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
+pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement};
+pub use price::{PriceRecord, PriceStore};
+pub use usage::{UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
+
+/// What every storage method answers.
+pub type Result<T> = std::result::Result<T, StorageError>;
+
+/// Handles to every store; no logic.
+#[derive(Clone)]
+pub struct Storage {
+    /// Tenants.
+    pub accounts: Arc<dyn AccountStore>,
+    /// API keys.
+    pub keys: Arc<dyn KeyStore>,
+    /// Balances, holds and transfers.
+    pub ledger: Arc<dyn LedgerStore>,
+    /// Usage rows.
+    pub usage: Arc<dyn UsageStore>,
+    /// Price versions.
+    pub prices: Arc<dyn PriceStore>,
+    /// The engine as a whole.
+    pub engine: Arc<dyn Engine>,
+}
+
+/// The engine as a whole.
+#[async_trait]
+pub trait Engine: Send + Sync {
+    /// `sqlite` or `postgres`.
+    fn name(&self) -> &'static str;
+
+    /// Whether the engine answers now. Called by the readiness probe.
+    async fn ping(&self) -> Result<()>;
+
+    /// Returns when everything accepted so far is in the database, so that a read sees it.
+    async fn flush(&self) -> Result<()>;
+
+    /// Flushes and closes. Nothing may be called afterwards.
+    async fn close(&self) -> Result<()>;
+}

@@ -1,0 +1,215 @@
+//! The command line beside the server, as an operator uses it.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::Value;
+use tokio::process::Command;
+
+use super::settings::Settings;
+use super::wait::in_time;
+
+/// The binary with the settings and the data of one gateway.
+#[derive(Debug, Clone)]
+pub struct CommandLine {
+    binary: PathBuf,
+    folder: PathBuf,
+    data: PathBuf,
+    config: PathBuf,
+    env: Vec<(String, String)>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// The exit code.
+    pub code: i32,
+    /// All of stdout.
+    pub stdout: String,
+    /// All of stderr.
+    pub stderr: String,
+}
+
+/// A key that was just made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// Its id, `key_…`.
+    pub id: String,
+    /// The key itself.
+    pub secret: String,
+}
+
+/// A balance in nano-credits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Balance {
+    /// What can be spent.
+    pub credits: i64,
+    /// What is held by calls that run.
+    pub held: i64,
+}
+
+/// What `ledger check` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// Whether every promise is kept.
+    pub clean: bool,
+    /// Transfers read.
+    pub transfers: u64,
+    /// Usage rows read.
+    pub usage_rows: u64,
+    /// Holds that are not resolved.
+    pub open_holds: u64,
+    /// What callers paid, in nano-credits.
+    pub revenue: i64,
+    /// What the operator bore, in nano-credits.
+    pub overrun: i64,
+    /// Calls that a crash cut off.
+    pub crashed: u64,
+    /// The faults.
+    pub faults: Vec<String>,
+}
+
+impl CommandLine {
+    pub(super) fn new(binary: &Path, settings: &Settings) -> Self {
+        Self {
+            binary: binary.to_owned(),
+            folder: settings.folder().to_owned(),
+            data: settings.data(),
+            config: settings.file(),
+            env: settings.env.clone(),
+        }
+    }
+
+    /// The program with its place, and no variables but those of the test.
+    pub(super) fn command(&self) -> Command {
+        let mut command = Command::new(&self.binary);
+        let env = self.env.iter().map(|(name, value)| (name, value));
+        command.env_clear().envs(env).current_dir(&self.folder);
+        command
+            .arg("--config")
+            .arg(&self.config)
+            .arg("--data")
+            .arg(&self.data);
+        command
+    }
+
+    /// Runs a command to its end, however it ends.
+    ///
+    /// # Panics
+    /// When it cannot be started, does not end, or is ended by a signal.
+    pub async fn try_run(&self, arguments: &[&str]) -> Finished {
+        let mut command = self.command();
+        command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+        let output = in_time("the end of a command", command.output()).await.unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Finished {
+            code: output.status.code().expect("no signal ends a command"),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        }
+    }
+
+    /// Runs a command with `--json` that must succeed, and answers what it prints.
+    ///
+    /// # Panics
+    /// When it fails or prints no JSON.
+    pub async fn run(&self, arguments: &[&str]) -> Value {
+        let finished = self.try_run(&[arguments, &["--json"]].concat()).await;
+        assert_eq!(finished.code, 0, "{arguments:?}: {finished:?}");
+        json(&finished.stdout)
+    }
+
+    /// `accounts create`: the id.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub async fn create_account(&self, name: &str) -> String {
+        text(&self.run(&["accounts", "create", name]).await["id"])
+    }
+
+    /// `keys create`.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub async fn create_key(&self, account: &str) -> Key {
+        let created = self.run(&["keys", "create", "--account", account]).await;
+        Key {
+            id: text(&created["id"]),
+            secret: text(&created["key"]),
+        }
+    }
+
+    /// `credits balance`.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub async fn balance(&self, account: &str) -> Balance {
+        let balance = self.run(&["credits", "balance", account]).await;
+        Balance {
+            credits: nanos(&balance["credits"]),
+            held: nanos(&balance["held"]),
+        }
+    }
+
+    /// `ledger check --reprice`. Faults are an answer, too.
+    ///
+    /// # Panics
+    /// When the check cannot be carried out.
+    pub async fn check(&self) -> Check {
+        let finished = self.try_run(&["ledger", "check", "--reprice", "--json"]).await;
+        assert!(matches!(finished.code, 0 | 3), "{finished:?}");
+        let check = json(&finished.stdout);
+        let count = |name: &str| {
+            check[name]
+                .as_u64()
+                .unwrap_or_else(|| panic!("{name} in {check}"))
+        };
+        let clean = check["clean"].as_bool().unwrap();
+        assert_eq!(
+            clean,
+            finished.code == 0,
+            "the exit code says the same: {finished:?}"
+        );
+        assert_eq!(clean, count("fault_count") == 0, "{check}");
+        Check {
+            clean,
+            transfers: count("transfers"),
+            usage_rows: count("usage_rows"),
+            open_holds: count("open_holds"),
+            revenue: nanos(&check["revenue"]),
+            overrun: nanos(&check["overrun"]),
+            crashed: count("crashed"),
+            faults: check["faults"].as_array().unwrap().iter().map(text).collect(),
+        }
+    }
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn text(value: &Value) -> String {
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("{value} is no text"))
+        .to_owned()
+}
+
+/// Nano-credits of a decimal string as it stands in JSON, exactly.
+///
+/// # Panics
+/// When it is none.
+pub fn nanos(value: &Value) -> i64 {
+    let amount = text(value);
+    let (sign, digits) = amount
+        .strip_prefix('-')
+        .map_or((1, amount.as_str()), |rest| (-1, rest));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    assert!(
+        !whole.is_empty() && fraction.len() <= 9 && plain(whole) && plain(fraction),
+        "{amount:?}"
+    );
+    let nanos: i64 = format!("{whole}{fraction:0<9}").parse().unwrap();
+    sign * nanos
+}

@@ -1,0 +1,92 @@
+//! A PostgreSQL database for one test.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+/// A database with a name of its own. It is dropped with the value, when the test fails too.
+#[derive(Debug)]
+pub struct Database {
+    server: String,
+    name: String,
+}
+
+impl Database {
+    /// An empty database on the server that `TEST_PG_URL` names, or the one on this machine.
+    ///
+    /// # Panics
+    /// When the server does not answer.
+    pub async fn create() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
+        let name = format!("tollgate_api_{}_{count}_{now}", std::process::id());
+        let default = || "postgres://postgres@127.0.0.1:5432/postgres".to_owned();
+        let server = std::env::var("TEST_PG_URL").unwrap_or_else(|_| default());
+        execute(&server, format!("CREATE DATABASE {name}")).await;
+        Self { server, name }
+    }
+
+    /// Its address.
+    ///
+    /// # Panics
+    /// When the server's address names no database.
+    pub fn url(&self) -> String {
+        let (server, _) = self
+            .server
+            .rsplit_once('/')
+            .expect("an address ends with a database");
+        format!("{server}/{}", self.name)
+    }
+
+    /// Takes the database away from everybody, or gives it back.
+    ///
+    /// # Panics
+    /// When the server does not answer.
+    pub async fn set_reachable(&self, reachable: bool) {
+        let name = &self.name;
+        execute(
+            &self.server,
+            format!("ALTER DATABASE {name} ALLOW_CONNECTIONS {reachable}"),
+        )
+        .await;
+        if !reachable {
+            let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname =";
+            execute(&self.server, format!("{end} '{name}'")).await;
+        }
+    }
+
+    /// Executes statements in it, beside every gateway.
+    ///
+    /// # Panics
+    /// When they fail.
+    pub async fn execute(&self, statements: &str) {
+        execute(&self.url(), statements.to_owned()).await;
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
+        let server = self.server.clone();
+        // A thread of its own: the one that drops is most often inside a runtime already.
+        let dropped = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(execute(&server, statement));
+        });
+        let _ = dropped.join();
+    }
+}
+
+async fn execute(url: &str, statements: String) {
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(statements))
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    connection.close().await.unwrap();
+}

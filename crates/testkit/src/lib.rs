@@ -1,0 +1,4 @@
+//! For tests only: a scripted upstream, and the gateway's binary as its users run it.
+
+pub mod gateway;
+pub mod upstream;

@@ -1,0 +1,100 @@
+//! What the fake upstream reads out of a chat completion request before it answers.
+
+use serde_json::Value;
+
+/// The part of a `POST …/chat/completions` body that decides about the answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ChatRequest {
+    /// `model`, as sent.
+    pub model: String,
+    /// `stream`, false when absent.
+    pub stream: bool,
+    /// `stream_options.include_usage`, false when absent.
+    pub include_usage: bool,
+    /// `stream_options.include_obfuscation`, true when absent (the provider's default).
+    pub include_obfuscation: bool,
+    /// `n`, 1 when absent.
+    pub choices: usize,
+    /// `max_completion_tokens`, else `max_tokens`.
+    pub max_tokens: Option<u64>,
+    /// `stop`, one string or several.
+    pub stops: Vec<String>,
+    /// `logprobs`, with the number of alternatives of `top_logprobs`.
+    pub logprobs: Option<usize>,
+    /// `response_format`, whole.
+    pub response_format: Option<Value>,
+    /// The text of the last user message; empty without one.
+    pub last_user_text: String,
+    /// One token for each four bytes of message text, at least one.
+    pub prompt_tokens: u64,
+}
+
+impl ChatRequest {
+    /// Reads a request body; the error is the text of the 400 that a provider would send.
+    pub fn parse(body: &[u8]) -> Result<Self, String> {
+        let value: Value = serde_json::from_slice(body)
+            .map_err(|error| format!("We could not parse the JSON body of your request: {error}"))?;
+        let Some(model) = value.get("model").and_then(Value::as_str) else {
+            return Err("you must provide a model parameter".to_owned());
+        };
+        let Some(messages) = value
+            .get("messages")
+            .and_then(Value::as_array)
+            .filter(|list| !list.is_empty())
+        else {
+            return Err(
+                "Invalid 'messages': empty array. Expected an array with minimum length 1.".to_owned(),
+            );
+        };
+        let options = value.get("stream_options");
+        let option = |name: &str| options.and_then(|all| all.get(name)).and_then(Value::as_bool);
+        let wants_logprobs = value.get("logprobs").and_then(Value::as_bool).unwrap_or(false);
+        let alternatives = value.get("top_logprobs").and_then(Value::as_u64).unwrap_or(0);
+        let text_bytes: usize = messages.iter().map(|message| message_text(message).len()).sum();
+        Ok(Self {
+            model: model.to_owned(),
+            stream: value.get("stream").and_then(Value::as_bool).unwrap_or(false),
+            include_usage: option("include_usage").unwrap_or(false),
+            include_obfuscation: option("include_obfuscation").unwrap_or(true),
+            choices: value
+                .get("n")
+                .and_then(Value::as_u64)
+                .map_or(1, |n| n.clamp(1, 128) as usize),
+            max_tokens: (value.get("max_completion_tokens").and_then(Value::as_u64))
+                .or_else(|| value.get("max_tokens").and_then(Value::as_u64)),
+            stops: stops(value.get("stop")),
+            logprobs: wants_logprobs.then_some(alternatives as usize),
+            response_format: value
+                .get("response_format")
+                .filter(|format| !format.is_null())
+                .cloned(),
+            last_user_text: messages
+                .iter()
+                .rev()
+                .find(|message| message.get("role").and_then(Value::as_str) == Some("user"))
+                .map(message_text)
+                .unwrap_or_default(),
+            prompt_tokens: (text_bytes as u64).div_ceil(4).max(1),
+        })
+    }
+}
+
+fn stops(value: Option<&Value>) -> Vec<String> {
+    match value {
+        Some(Value::String(one)) => vec![one.clone()],
+        Some(Value::Array(many)) => many.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The text of one message: a plain string, or its text parts joined.
+fn message_text(message: &Value) -> String {
+    match message.get("content") {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => parts
+            .iter()
+            .filter_map(|part| part.get("text").and_then(Value::as_str))
+            .collect(),
+        _ => String::new(),
+    }
+}

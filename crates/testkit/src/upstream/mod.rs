@@ -1,0 +1,247 @@
+//! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions` and `GET …/models`, byte by byte.
+//!
+//! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
+//! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
+
+mod answer;
+mod chat_request;
+mod completion;
+mod composed;
+mod connection;
+mod delivery;
+mod directive;
+mod faults;
+mod gate;
+mod gzip;
+mod plan;
+mod received;
+mod reply;
+mod schema;
+mod script;
+mod served;
+mod sse;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod writes;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+pub use answer::{Answer, Usage, UsagePlace};
+pub use delivery::{At, Framing, How, LineEnd, Writes};
+pub use faults::{FAULTS, Fault, Outcome, fault};
+pub use gate::Gate;
+pub use received::ReceivedRequest;
+pub use reply::Reply;
+pub use served::{End, Served, Tokens};
+
+use script::Script;
+
+/// How long [`FakeUpstream::wait_until`] waits before it gives up.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The running upstream. It stops, with all its connections, when it is dropped.
+///
+/// A chat completion gets the first of: the queue of its model, the common queue, the directive in its last user
+/// message, the standing reply of its model, the default (an echo).
+pub struct FakeUpstream {
+    address: SocketAddr,
+    script: Arc<Script>,
+    tasks: JoinSet<()>,
+}
+
+impl FakeUpstream {
+    /// Starts on a free port of the loopback interface.
+    ///
+    /// # Panics
+    /// When the loopback interface has no port left.
+    #[expect(
+        clippy::expect_used,
+        reason = "without a port the test cannot go on, and there is no one to tell"
+    )]
+    pub async fn start() -> Self {
+        Self::start_on(0).await.expect("loopback should have a free port")
+    }
+
+    /// Starts on this port of the loopback interface.
+    ///
+    /// # Errors
+    /// The port is taken.
+    pub async fn start_on(port: u16) -> std::io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let address = listener.local_addr()?;
+        let script = Arc::new(Script::new());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(listener, address.port(), Arc::clone(&script)));
+        Ok(Self {
+            address,
+            script,
+            tasks,
+        })
+    }
+
+    /// The address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `http://127.0.0.1:PORT/v1`, the form in which clients and gateways want it.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// Adds a reply for the next chat completion of any model.
+    pub fn push(&self, reply: Reply) {
+        self.script.change(|state| state.queue.push_back(reply));
+    }
+
+    /// Adds a reply for the next chat completion of this model.
+    pub fn push_for_model(&self, model: &str, reply: Reply) {
+        self.script.change(|state| {
+            state
+                .model_queues
+                .entry(model.to_owned())
+                .or_default()
+                .push_back(reply)
+        });
+    }
+
+    /// Adds a reply for the next `GET` of the models.
+    pub fn push_for_models(&self, reply: Reply) {
+        self.script.change(|state| state.models_queue.push_back(reply));
+    }
+
+    /// Sets the reply for when nothing else is scripted.
+    pub fn set_default(&self, reply: Reply) {
+        self.script.change(|state| state.default = reply);
+    }
+
+    /// Sets the standing reply of one model.
+    pub fn set_for_model(&self, model: &str, reply: Reply) {
+        self.script
+            .change(|state| state.model_defaults.insert(model.to_owned(), reply));
+    }
+
+    /// Sets the ids that `GET …/models` lists. Chat completions take any model.
+    pub fn set_models<T: Into<String>>(&self, models: impl IntoIterator<Item = T>) {
+        self.script
+            .change(|state| state.models = models.into_iter().map(Into::into).collect());
+    }
+
+    /// Demands this key as `Authorization: Bearer`, `x-api-key` or `api-key`; others get 401.
+    pub fn set_api_key(&self, key: &str) {
+        self.script.change(|state| state.api_key = Some(key.to_owned()));
+    }
+
+    /// Whether requests are kept for [`requests`](Self::requests); a long run under load may not want that.
+    pub fn keep_requests(&self, keep: bool) {
+        self.script.change(|state| state.keep_requests = keep);
+    }
+
+    /// All requests read so far, on all paths, in the order in which their bodies were complete.
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
+        self.script.state().requests.clone()
+    }
+
+    /// How many request heads arrived.
+    pub fn request_count(&self) -> u64 {
+        self.script.state().request_count
+    }
+
+    /// How many connections were accepted.
+    pub fn connection_count(&self) -> u64 {
+        self.script.state().connections
+    }
+
+    /// How many connections are open now.
+    pub fn open_connections(&self) -> u64 {
+        self.script.state().open_connections
+    }
+
+    /// The upstream's books: every answer that it began, in order.
+    pub fn served(&self) -> Vec<Served> {
+        self.script.state().served.clone()
+    }
+
+    /// How many answers it began; cheaper than [`served`](Self::served) under load.
+    pub fn served_count(&self) -> usize {
+        self.script.state().served.len()
+    }
+
+    /// How many scripted replies of the common queue are left.
+    pub fn queued(&self) -> usize {
+        self.script.state().queue.len()
+    }
+
+    /// Waits until the condition holds; it is asked again whenever something has changed.
+    ///
+    /// # Panics
+    /// When it does not hold within a minute; `what` is in the message.
+    #[expect(clippy::panic, reason = "a condition that never comes true is a failed test")]
+    pub async fn wait_until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + DEADLINE;
+        let mut changes = self.script.changes.subscribe();
+        while !condition(self) {
+            if timeout_at(deadline, changes.changed()).await.is_err() {
+                panic!("the fake upstream waited in vain: {what}");
+            }
+        }
+    }
+
+    /// Waits until this many request heads have arrived.
+    ///
+    /// # Panics
+    /// When they do not arrive within a minute.
+    pub async fn wait_for_requests(&self, count: u64) {
+        self.wait_until(&format!("{count} requests"), |upstream| {
+            upstream.request_count() >= count
+        })
+        .await;
+    }
+
+    /// Stops listening and drops all connections. Further connection attempts are refused.
+    pub async fn stop(&mut self) {
+        self.tasks.shutdown().await;
+    }
+}
+
+/// A base URL at which connections are refused.
+///
+/// # Panics
+/// When the loopback interface has no port left.
+pub async fn refusing_base_url() -> String {
+    let mut upstream = FakeUpstream::start().await;
+    upstream.stop().await;
+    upstream.base_url()
+}
+
+/// Accepts connections for ever. They end with this task.
+async fn accept(listener: TcpListener, port: u16, script: Arc<Script>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept() => {
+                let Ok((stream, _)) = accepted else { continue };
+                // Without it the kernel would hold small events back and join them.
+                let _ = stream.set_nodelay(true);
+                let number = script.change(|state| {
+                    state.open_connections += 1;
+                    state.connections += 1;
+                    state.connections
+                });
+                let script = Arc::clone(&script);
+                connections.spawn(async move {
+                    connection::serve(stream, number, port, Arc::clone(&script)).await;
+                    script.change(|state| state.open_connections -= 1);
+                });
+            }
+        }
+    }
+}

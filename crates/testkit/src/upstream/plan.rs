@@ -1,0 +1,275 @@
+//! A reply worked out to the last byte: the writes to the socket in order, and what happens after them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::chat_request::ChatRequest;
+use super::completion;
+use super::composed::Composed;
+use super::delivery::{At, Framing, How};
+use super::gate::Gate;
+use super::gzip;
+use super::reply::{Content, Reply};
+use super::sse;
+use super::stream::{self, Event};
+use super::writes::{cut, framed, joined, regrouped};
+
+/// The writes of one reply.
+pub(super) struct Plan {
+    /// The response head first, then the body, framed.
+    pub pieces: Vec<Piece>,
+    /// Written again and again after the pieces.
+    pub forever: Option<Piece>,
+    pub ending: Ending,
+    /// Whether the script breaks the reply off.
+    pub cut: bool,
+}
+
+/// One write.
+#[derive(Clone, Default)]
+pub(super) struct Piece {
+    pub gates: Vec<Gate>,
+    pub wait: Duration,
+    pub bytes: Bytes,
+    /// Completion tokens said up to here, when the piece says any.
+    pub said: Option<u64>,
+    /// The usage that the piece reports.
+    pub usage: Option<String>,
+}
+
+/// What happens to the connection after the last write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    KeepAlive,
+    Close,
+    Reset,
+    Hang,
+}
+
+/// A body piece before it is framed.
+type Body = Vec<Piece>;
+
+impl Plan {
+    /// Works out the reply. `answered` is there when the request was a chat completion.
+    pub fn new(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>, sequence: u64) -> Self {
+        let delivery = &reply.delivery;
+        if let Content::Raw(bytes) = &reply.content {
+            let piece = Piece {
+                wait: delivery.delay,
+                bytes: bytes.clone(),
+                ..Piece::default()
+            };
+            return Self {
+                pieces: vec![piece],
+                forever: None,
+                ending: Ending::Close,
+                cut: false,
+            };
+        }
+        let (mut body, forever, is_stream) = body(reply, answered);
+        for (index, piece) in body.iter_mut().enumerate() {
+            if index > 0 {
+                piece.wait = delivery.pace;
+            }
+            piece.gates.extend(gates(reply, Some(index)));
+        }
+        if delivery.gzip {
+            body = vec![compressed(&body)];
+        }
+        let framing = delivery.framing.unwrap_or(if is_stream {
+            Framing::Chunked
+        } else {
+            Framing::ContentLength
+        });
+        let bodiless = matches!(reply.status, 204 | 304);
+        let length: usize = body.iter().map(|piece| piece.bytes.len()).sum();
+        let promised = if matches!(delivery.cut, Some((At::End, _))) {
+            length + 16
+        } else {
+            length
+        };
+        let head = Piece {
+            gates: gates(reply, None),
+            wait: delivery.delay,
+            bytes: head(
+                reply,
+                is_stream,
+                (!bodiless).then_some((framing, promised)),
+                sequence,
+            )
+            .into(),
+            ..Piece::default()
+        };
+        let (head, body, whole) = cut(head, body, delivery.cut.map(|(at, _)| at));
+        let mut pieces: Vec<Piece> = head.into_iter().collect();
+        if !bodiless {
+            pieces.extend(body.into_iter().map(|piece| framed(piece, framing)));
+            if whole && framing == Framing::Chunked && forever.is_none() {
+                pieces.push(Piece {
+                    bytes: Bytes::from_static(b"0\r\n\r\n"),
+                    ..Piece::default()
+                });
+            }
+        }
+        let ending = match delivery.cut {
+            Some((_, How::Close)) => Ending::Close,
+            Some((_, How::Reset)) => Ending::Reset,
+            Some((_, How::Hang)) => Ending::Hang,
+            None if delivery.close || framing == Framing::UntilClose => Ending::Close,
+            None => Ending::KeepAlive,
+        };
+        Self {
+            pieces: regrouped(pieces, delivery.writes),
+            forever: forever.map(|piece| framed(piece, framing)),
+            ending,
+            cut: delivery.cut.is_some() || delivery.error_after.is_some(),
+        }
+    }
+}
+
+/// The body in pieces, what follows for ever, and whether it is an event stream.
+fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Option<Piece>, bool) {
+    let plain = |bytes: Bytes| {
+        vec![Piece {
+            bytes,
+            ..Piece::default()
+        }]
+    };
+    match (&reply.content, answered) {
+        (Content::Answer(answer), Some((request, composed))) if request.stream => {
+            let mut events = stream::events(answer, composed, request);
+            if !reply.delivery.done {
+                events.pop();
+            }
+            let mut forever = None;
+            if reply.delivery.endless {
+                events.retain(|event| event.content);
+                let said = composed.tokens.completion;
+                let more = stream::filler(answer, composed, request, said);
+                forever = Some(Piece {
+                    wait: reply.delivery.pace,
+                    ..event_piece(reply, &more, events.len())
+                });
+            }
+            if let Some((after, error)) = &reply.delivery.error_after {
+                events.truncate(*after);
+                let said = events.last().map_or(0, |event| event.said);
+                events.push(Event {
+                    data: error.to_string(),
+                    said,
+                    usage: None,
+                    content: false,
+                });
+            }
+            (event_pieces(reply, &events), forever, true)
+        }
+        (Content::Answer(answer), Some((request, composed))) => {
+            if let Some((_, error)) = &reply.delivery.error_after {
+                return (plain(error.to_string().into()), None, false);
+            }
+            if reply.delivery.endless {
+                let blank = Piece {
+                    wait: reply.delivery.pace,
+                    bytes: vec![b' '; 8_192].into(),
+                    ..Piece::default()
+                };
+                return (plain(Bytes::from_static(b"{\"id\":")), Some(blank), false);
+            }
+            let piece = Piece {
+                bytes: completion::body(answer, composed, request).into(),
+                said: Some(composed.tokens.completion),
+                usage: composed.usage_text(&answer.usage, composed.tokens.completion),
+                ..Piece::default()
+            };
+            (vec![piece], None, false)
+        }
+        (Content::Events(payloads), _) => {
+            let events: Vec<Event> = payloads
+                .iter()
+                .map(|data| Event {
+                    data: data.clone(),
+                    said: 0,
+                    usage: None,
+                    content: false,
+                })
+                .collect();
+            (event_pieces(reply, &events), None, true)
+        }
+        (Content::Body(bytes), _) => (plain(bytes.clone()), None, false),
+        // An answer without a chat completion request: there is nothing to say.
+        (Content::Answer(_) | Content::Raw(_), _) => (plain(Bytes::new()), None, false),
+    }
+}
+
+fn event_pieces(reply: &Reply, events: &[Event]) -> Body {
+    events
+        .iter()
+        .enumerate()
+        .map(|(number, event)| event_piece(reply, event, number))
+        .collect()
+}
+
+fn event_piece(reply: &Reply, event: &Event, number: usize) -> Piece {
+    Piece {
+        bytes: sse::event(&event.data, number, reply.dress).into(),
+        said: Some(event.said),
+        usage: event.usage.clone(),
+        ..Piece::default()
+    }
+}
+
+fn gates(reply: &Reply, place: Option<usize>) -> Vec<Gate> {
+    let here = reply
+        .delivery
+        .gates
+        .iter()
+        .filter(|(gate_place, _)| *gate_place == place);
+    here.map(|(_, gate)| gate.clone()).collect()
+}
+
+fn compressed(body: &Body) -> Piece {
+    let bytes: Vec<u8> = body
+        .iter()
+        .flat_map(|piece| piece.bytes.iter().copied())
+        .collect();
+    Piece {
+        bytes: gzip::wrap(&bytes).into(),
+        ..joined(body)
+    }
+}
+
+/// The response head. `body` is the framing with the length, `None` for a status that has no body.
+fn head(reply: &Reply, is_stream: bool, body: Option<(Framing, usize)>, sequence: u64) -> String {
+    let content_type = reply.content_type.as_deref();
+    let usual = if is_stream {
+        "text/event-stream; charset=utf-8"
+    } else {
+        "application/json"
+    };
+    // The names of the second line are the provider's own affairs: a gateway must not pass them on.
+    let mut head = format!(
+        "HTTP/1.1 {status} Status\r\ncontent-type: {content_type}\r\n\
+         x-request-id: req_fake_{sequence}\r\nopenai-organization: org-fake\r\nopenai-processing-ms: 5\r\n\
+         x-ratelimit-limit-requests: 10000\r\nx-ratelimit-remaining-requests: 9999\r\nserver: fake-upstream\r\n\
+         set-cookie: __fake=1; path=/\r\n",
+        status = reply.status,
+        content_type = content_type.unwrap_or(usual),
+    );
+    for (name, value) in &reply.headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if reply.delivery.gzip {
+        head.push_str("content-encoding: gzip\r\n");
+    }
+    match body {
+        Some((Framing::Chunked, _)) => head.push_str("transfer-encoding: chunked\r\n"),
+        Some((Framing::ContentLength, length)) => head.push_str(&format!("content-length: {length}\r\n")),
+        Some((Framing::UntilClose, _)) | None => {}
+    }
+    if reply.delivery.close || matches!(body, Some((Framing::UntilClose, _))) {
+        head.push_str("connection: close\r\n");
+    }
+    head.push_str("\r\n");
+    head
+}

@@ -1,0 +1,194 @@
+//! Which reply a request gets, and the record of all that happened.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::chat_request::ChatRequest;
+use super::directive;
+use super::received::ReceivedRequest;
+use super::reply::Reply;
+use super::served::{End, Served};
+
+/// Everything that the connections of one fake upstream share.
+pub(super) struct Script {
+    state: Mutex<State>,
+    /// Counts changes, for those who wait for something to have happened.
+    pub changes: watch::Sender<u64>,
+}
+
+pub(super) struct State {
+    pub queue: VecDeque<Reply>,
+    pub model_queues: HashMap<String, VecDeque<Reply>>,
+    pub model_defaults: HashMap<String, Reply>,
+    pub default: Reply,
+    pub models_queue: VecDeque<Reply>,
+    pub models: Vec<String>,
+    pub api_key: Option<String>,
+    pub keep_requests: bool,
+    pub requests: Vec<ReceivedRequest>,
+    pub request_count: u64,
+    pub connections: u64,
+    pub open_connections: u64,
+    pub served: Vec<Served>,
+}
+
+impl Script {
+    pub fn new() -> Self {
+        let state = State {
+            queue: VecDeque::new(),
+            model_queues: HashMap::new(),
+            model_defaults: HashMap::new(),
+            default: Reply::answer(super::Answer::default()),
+            models_queue: VecDeque::new(),
+            models: vec!["fake-model".to_owned()],
+            api_key: None,
+            keep_requests: true,
+            requests: Vec::new(),
+            request_count: 0,
+            connections: 0,
+            open_connections: 0,
+            served: Vec::new(),
+        };
+        Self {
+            state: Mutex::new(state),
+            changes: watch::Sender::new(0),
+        }
+    }
+
+    /// The state to look at. A panic elsewhere leaves nothing half done in it.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state and tells those who wait.
+    pub fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let result = change(&mut self.state());
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+        result
+    }
+
+    /// Numbers a request. Its record follows when the body is there.
+    pub fn count_request(&self) -> u64 {
+        self.change(|state| {
+            state.request_count += 1;
+            state.request_count
+        })
+    }
+
+    pub fn record_request(&self, request: ReceivedRequest) {
+        self.change(|state| {
+            if state.keep_requests {
+                state.requests.push(request);
+            }
+        });
+    }
+
+    /// The next scripted reply, when it does not wait for the body.
+    pub fn reply_before_body(&self) -> Option<Reply> {
+        let mut state = self.state();
+        match state.queue.front() {
+            Some(next) if next.unread => state.queue.pop_front(),
+            Some(_) => None,
+            None => Some(state.default.clone()).filter(|reply| reply.unread),
+        }
+    }
+
+    /// The reply for a chat completion: the queue of its model, the common queue, the directive in its prompt, the
+    /// standing reply of its model, the default.
+    pub fn chat_reply(&self, request: &ChatRequest) -> Reply {
+        let mut state = self.state();
+        let queued = state
+            .model_queues
+            .get_mut(&request.model)
+            .and_then(VecDeque::pop_front);
+        if let Some(reply) = queued.or_else(|| state.queue.pop_front()) {
+            return reply;
+        }
+        match directive::read(&request.last_user_text) {
+            Ok(Some(reply)) => return reply,
+            Err(problem) => return Reply::error(400, "invalid_directive", &problem),
+            Ok(None) => {}
+        }
+        state
+            .model_defaults
+            .get(&request.model)
+            .unwrap_or(&state.default)
+            .clone()
+    }
+
+    /// The reply for `GET …/models` (`model` is `None`) or `GET …/models/{model}`.
+    pub fn models_reply(&self, model: Option<&str>) -> Reply {
+        let mut state = self.state();
+        if let Some(reply) = state.models_queue.pop_front() {
+            return reply;
+        }
+        let record =
+            |id: &String| json!({"id": id, "object": "model", "created": 1_790_000_000, "owned_by": "fake"});
+        let body = match model {
+            None => json!({"object": "list", "data": state.models.iter().map(record).collect::<Vec<_>>()}),
+            Some(wanted) => match state.models.iter().find(|id| *id == wanted) {
+                Some(id) => record(id),
+                None => {
+                    let message = format!("The model '{wanted}' does not exist");
+                    return Reply::error(404, "model_not_found", &message);
+                }
+            },
+        };
+        Reply::body(200, "application/json", body.to_string())
+    }
+
+    /// Whether the request carries the key that is asked for, in one of the usual headers.
+    pub fn admits(&self, request: &ReceivedRequest) -> bool {
+        let state = self.state();
+        let Some(key) = state.api_key.as_deref() else {
+            return true;
+        };
+        let bearer = request
+            .header("authorization")
+            .and_then(|value| value.strip_prefix("Bearer "));
+        [bearer, request.header("x-api-key"), request.header("api-key")].contains(&Some(key))
+    }
+
+    /// Opens an entry in the books; the result is its place.
+    pub fn open_served(&self, served: Served) -> usize {
+        self.change(|state| {
+            state.served.push(served);
+            state.served.len() - 1
+        })
+    }
+
+    pub fn change_served(&self, place: usize, change: impl FnOnce(&mut Served)) {
+        self.change(|state| {
+            if let Some(served) = state.served.get_mut(place) {
+                change(served);
+            }
+        });
+    }
+
+    /// The books as `GET /_served` shows them.
+    pub fn served_json(&self) -> Value {
+        let state = self.state();
+        let prompt: u64 = state.served.iter().map(|served| served.used.prompt).sum();
+        let completion: u64 = state.served.iter().map(|served| served.used.completion).sum();
+        let complete = state
+            .served
+            .iter()
+            .filter(|served| served.end == End::Complete)
+            .count();
+        json!({
+            "requests": state.request_count,
+            "connections": state.connections,
+            "open_connections": state.open_connections,
+            "totals": {
+                "answers": state.served.len(),
+                "complete": complete,
+                "prompt_tokens": prompt,
+                "completion_tokens": completion,
+            },
+            "served": state.served.iter().map(Served::to_json).collect::<Vec<_>>(),
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! The upstream is checked by a client of its own that looks at every byte.
+
+mod answers;
+mod books;
+mod client;
+mod delivery;
+mod faults;
+mod selection;
+
+use serde_json::{Value, json};
+
+use super::{FakeUpstream, Reply};
+use client::{Client, Ended, Response};
+
+/// A chat request that says `Hi there` and has these members besides.
+fn request(members: Value) -> Value {
+    let mut request = json!({"model": "fake-model", "messages": [{"role": "user", "content": "Hi there"}]});
+    for (name, value) in members.as_object().unwrap() {
+        request[name] = value.clone();
+    }
+    request
+}
+
+/// The response to one request on a connection of its own.
+async fn respond(reply: Reply, members: Value) -> Response {
+    let upstream = FakeUpstream::start().await;
+    upstream.push(reply);
+    Client::to(&upstream).await.chat(&request(members)).await
+}
+
+/// The text of choice 0 of a streamed answer.
+fn streamed_text(chunks: &[Value]) -> String {
+    chunks
+        .iter()
+        .filter_map(|chunk| chunk.pointer("/choices/0/delta/content").and_then(Value::as_str))
+        .collect()
+}

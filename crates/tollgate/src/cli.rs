@@ -1,0 +1,298 @@
+//! The command line as types. Every command shows examples, and a test parses them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, value_parser};
+use tollgate_types::{AccountId, Credits, KeyId};
+
+const EXIT_CODES: &str = "\
+Examples:
+  tollgate serve
+  tollgate doctor
+
+Exit codes:
+  0  fine
+  1  failed
+  2  wrong usage or wrong settings
+  3  a check found faults (ledger check, config check, doctor)
+
+Settings come from tollgate.toml in the working directory (or --config FILE), then from variables
+TOLLGATE_<SECTION>__<KEY> such as TOLLGATE_SERVER__LISTEN, then from flags; the later ones win.
+Commands work while a server runs on the same data directory and while none does.";
+
+/// A self-hosted model gateway: one API, one bill, over every AI model.
+#[derive(Debug, Parser)]
+#[command(name = "tollgate", version, max_term_width = 100, arg_required_else_help = true, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// Where the settings and the data are.
+    #[command(flatten)]
+    pub place: Place,
+    /// Prints JSON, one object or array; failures too, on stderr.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Where the settings and the data are.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// Settings file [default: tollgate.toml, when there is one].
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Data directory: embedded database, journal, secrets [default: tollgate-data].
+    #[arg(long, global = true, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Runs the gateway until SIGTERM or SIGINT.
+    Serve(Serve),
+    /// Brings the database to this version's schema.
+    ///
+    /// The embedded database is brought up to date by `serve` itself. With PostgreSQL this is a step of an update:
+    /// run it once, before the nodes of the new version start.
+    #[command(
+        after_help = "Examples:\n  tollgate migrate\n  tollgate migrate --config /etc/tollgate/tollgate.toml"
+    )]
+    Migrate,
+    /// Accounts: who owns keys, limits and a balance.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate accounts create acme\n  tollgate accounts list"
+    )]
+    Accounts(Accounts),
+    /// API keys.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name production"
+    )]
+    Keys(Keys),
+    /// Balances.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate credits balance acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a"
+    )]
+    Credits(Credit),
+    /// Models.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate models list"
+    )]
+    Models(Models),
+    /// The books.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate ledger check"
+    )]
+    Ledger(Ledger),
+    /// The settings.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate config check"
+    )]
+    Config(Settings),
+    /// Says what is reachable, and what to do about what is not.
+    ///
+    /// Looks at the settings, the data directory, storage, ports, every provider, the models, the clock and the
+    /// limits of this machine. Works beside a running server.
+    #[command(
+        after_help = "Examples:\n  tollgate doctor\n  tollgate doctor --json\n\nExit code 3 when something must be repaired."
+    )]
+    Doctor,
+    /// Prints the OpenAPI document of the public API.
+    #[command(after_help = "Examples:\n  tollgate openapi > openapi.json")]
+    Openapi,
+}
+
+/// `serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tollgate serve
+  tollgate serve --listen 127.0.0.1:0 --data /var/lib/tollgate
+  tollgate serve --print-config
+
+The first line on stdout is the bound address. Logs go to stderr; TOLLGATE_LOG filters them (TOLLGATE_LOG=warn).
+SIGTERM or SIGINT stops it after the calls that run, a second one soon. SIGHUP reads the settings file again.")]
+pub struct Serve {
+    /// Where callers connect [default: 127.0.0.1:8080]; port 0 takes a free one.
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<String>,
+    /// Where metrics are [default: 127.0.0.1:9464, or a free port when that is busy].
+    #[arg(long, value_name = "ADDR")]
+    pub admin: Option<String>,
+    /// Prints the settings that are in effect, without secrets, and exits.
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+/// `accounts`.
+#[derive(Debug, Subcommand)]
+pub enum Accounts {
+    /// Creates an account and prints its id.
+    #[command(
+        after_help = "Examples:\n  tollgate accounts create acme\n  tollgate accounts create \"Acme Ltd, production\" --json"
+    )]
+    Create {
+        /// For people: 1 to 200 characters.
+        name: String,
+    },
+    /// Lists accounts.
+    #[command(after_help = "Examples:\n  tollgate accounts list\n  tollgate accounts list --json")]
+    List,
+    /// Shows an account with its balance.
+    #[command(after_help = "Examples:\n  tollgate accounts show acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a")]
+    Show {
+        /// The account's id.
+        #[arg(value_parser = account_id)]
+        id: AccountId,
+    },
+    /// Sets an account's own limits; what is not given stays.
+    #[command(
+        after_help = "Examples:\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm 600 --tpm 5000000"
+    )]
+    SetLimits {
+        /// The account's id.
+        #[arg(value_parser = account_id)]
+        id: AccountId,
+        /// The limits.
+        #[command(flatten)]
+        limits: Limits,
+    },
+    /// Makes all keys of an account stop to work, or work again.
+    #[command(
+        after_help = "Examples:\n  tollgate accounts suspend acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate accounts suspend acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --resume"
+    )]
+    Suspend {
+        /// The account's id.
+        #[arg(value_parser = account_id)]
+        id: AccountId,
+        /// Makes them work again.
+        #[arg(long)]
+        resume: bool,
+    },
+}
+
+/// Limits of an account; at least one is given.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub struct Limits {
+    /// Requests per minute over all keys of the account.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    pub rpm: Option<u32>,
+    /// Tokens per minute over all keys of the account.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    pub tpm: Option<u64>,
+}
+
+/// `keys`.
+#[derive(Debug, Subcommand)]
+pub enum Keys {
+    /// Creates a key and prints it. It is shown this once and cannot be read again.
+    #[command(
+        after_help = "Examples:\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name staging --expires-in-days 90"
+    )]
+    Create {
+        /// The account that it is for.
+        #[arg(long, value_name = "ID", value_parser = account_id)]
+        account: AccountId,
+        /// For people, such as the environment that it is for.
+        #[arg(long, value_name = "TEXT", default_value = "default")]
+        name: String,
+        /// Days until it stops to work; without it, it works until it is revoked.
+        #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
+        expires_in_days: Option<u32>,
+    },
+    /// Lists an account's keys, by their last four characters.
+    #[command(after_help = "Examples:\n  tollgate keys list --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a")]
+    List {
+        /// The account whose keys they are.
+        #[arg(long, value_name = "ID", value_parser = account_id)]
+        account: AccountId,
+    },
+    /// Revokes a key for ever.
+    #[command(after_help = "Examples:\n  tollgate keys revoke key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b")]
+    Revoke {
+        /// The key's id, not the key itself.
+        #[arg(value_parser = key_id)]
+        id: KeyId,
+    },
+}
+
+/// `credits`.
+#[derive(Debug, Subcommand)]
+pub enum Credit {
+    /// Puts credits into an account.
+    #[command(after_help = "Examples:\n  tollgate credits grant acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 12.5")]
+    Grant {
+        /// The account's id.
+        #[arg(value_parser = account_id)]
+        id: AccountId,
+        /// Credits, above 0, with at most nine decimals.
+        amount: Credits,
+    },
+    /// Shows what an account can spend, and what is held by calls that run.
+    #[command(
+        after_help = "Examples:\n  tollgate credits balance acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --json"
+    )]
+    Balance {
+        /// The account's id.
+        #[arg(value_parser = account_id)]
+        id: AccountId,
+    },
+}
+
+/// `models`.
+#[derive(Debug, Subcommand)]
+pub enum Models {
+    /// Lists the models that can be called, with prices in credits per 1,000,000 tokens.
+    #[command(after_help = "Examples:\n  tollgate models list\n  tollgate models list --json")]
+    List,
+}
+
+/// `ledger`.
+#[derive(Debug, Subcommand)]
+pub enum Ledger {
+    /// Reads all books and says whether they keep their promises.
+    #[command(
+        after_help = "Examples:\n  tollgate ledger check\n  tollgate ledger check --reprice --json\n\nExit code 3 when a promise is broken."
+    )]
+    Check {
+        /// Prices every usage row again, too.
+        #[arg(long)]
+        reprice: bool,
+    },
+}
+
+/// `config`.
+#[derive(Debug, Subcommand)]
+pub enum Settings {
+    /// Reads the settings and builds providers and models as `serve` would, and says what is wrong. Starts nothing.
+    #[command(
+        after_help = "Examples:\n  tollgate config check\n  tollgate config check --config /etc/tollgate/tollgate.toml\n\nExit code 3 when the settings have faults."
+    )]
+    Check,
+}
+
+fn account_id(text: &str) -> Result<AccountId, &'static str> {
+    text.parse()
+        .map_err(|_| "an account's id is acct_ and 32 characters; `tollgate accounts list` shows them")
+}
+
+fn key_id(text: &str) -> Result<KeyId, &'static str> {
+    let advice = "a key's id is key_ and 32 characters; `tollgate keys list --account ID` shows them";
+    text.parse().map_err(|_| advice)
+}
+
+#[cfg(test)]
+mod tests;

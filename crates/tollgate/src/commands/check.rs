@@ -1,0 +1,45 @@
+//! `config check` and `doctor`: commands that find faults.
+
+use serde_json::json;
+use tollgate_server::doctor::{self, Finding, State};
+
+use super::load;
+use crate::cli::{Place, Settings};
+use crate::failure::{Exit, Failure};
+use crate::print::{Printer, tables};
+
+/// `config check`.
+pub fn settings(place: Place, command: Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let Settings::Check = command;
+    let findings = match load(&place.flags()) {
+        Ok(config) => block_on(doctor::check_settings(&config))?,
+        Err(error) => vec![doctor::unreadable(&error)],
+    };
+    report(&findings, printer)
+}
+
+/// `doctor`.
+pub fn doctor(place: Place, printer: &Printer) -> Result<Exit, Failure> {
+    let findings = match load(&place.flags()) {
+        Ok(config) => block_on(doctor::run(&config))?,
+        // Without settings there is nothing to look at but the machine.
+        Err(error) => std::iter::once(doctor::unreadable(&error))
+            .chain(doctor::machine())
+            .collect(),
+    };
+    report(&findings, printer)
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::failed(format!("cannot start a runtime: {error}")))?;
+    Ok(runtime.block_on(work))
+}
+
+fn report(findings: &[Finding], printer: &Printer) -> Result<Exit, Failure> {
+    let clean = findings.iter().all(|finding| finding.state != State::Fault);
+    printer.answer(&json!({"clean": clean, "findings": findings}), || {
+        tables::findings(findings)
+    })?;
+    Ok(if clean { Exit::Fine } else { Exit::Faults })
+}

@@ -1,0 +1,198 @@
+//! Commands that a running server carries out when there is one: accounts, keys, credits, models, the ledger.
+
+use tollgate_server::control::view::{CheckView, Reply};
+use tollgate_server::control::{self, Command};
+use tollgate_types::{Error, ErrorCode};
+
+use super::start;
+use crate::cli::{Accounts, Credit, Keys, Ledger, Models, Place};
+use crate::failure::{Exit, Failure};
+use crate::print::{Printer, tables};
+
+const KNOWN_ACCOUNTS: &str = "`tollgate accounts list` shows those that exist.";
+const KNOWN_KEYS: &str = "`tollgate keys list --account ID` shows an account's keys with their ids.";
+
+/// `accounts …`.
+pub fn accounts(place: Place, command: Accounts, printer: &Printer) -> Result<Exit, Failure> {
+    let created = matches!(command, Accounts::Create { .. });
+    let command = match command {
+        Accounts::Create { name } => Command::CreateAccount { name },
+        Accounts::List => Command::ListAccounts,
+        Accounts::Show { id } => Command::ShowAccount { id },
+        Accounts::SetLimits { id, limits } => Command::SetLimits {
+            id,
+            rpm: limits.rpm,
+            tpm: limits.tpm,
+        },
+        Accounts::Suspend { id, resume } => Command::Suspend { id, resume },
+    };
+    match send(place, command, KNOWN_ACCOUNTS)? {
+        // Nothing but the id, so that a shell can take it: id=$(tollgate accounts create acme).
+        Reply::Account(account) if created => {
+            printer.answer(&account, || format!("{}\n", account.id))?;
+            printer.hint(
+                "It has no credits and no key yet: `tollgate credits grant ID AMOUNT` and `tollgate keys create --account ID`.",
+            );
+        }
+        Reply::Account(account) => printer.answer(&account, || tables::account(&account))?,
+        Reply::Accounts(accounts) => {
+            printer.answer(&accounts, || tables::accounts(&accounts))?;
+            if accounts.is_empty() {
+                printer.hint("There are no accounts yet; `tollgate accounts create NAME` makes one.");
+            }
+        }
+        other => return Err(unexpected(&other)),
+    }
+    Ok(Exit::Fine)
+}
+
+/// `keys …`.
+pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Failure> {
+    let (command, known) = match command {
+        Keys::Create {
+            account,
+            name,
+            expires_in_days,
+        } => (
+            Command::CreateKey {
+                account,
+                name,
+                expires_in_days,
+            },
+            KNOWN_ACCOUNTS,
+        ),
+        Keys::List { account } => (Command::ListKeys { account }, KNOWN_ACCOUNTS),
+        Keys::Revoke { id } => (Command::RevokeKey { id }, KNOWN_KEYS),
+    };
+    match send(place, command, known)? {
+        Reply::CreatedKey(created) => {
+            printer.answer(&created, || format!("{}\n", created.key))?;
+            printer.hint(&format!(
+                "This is {}. It is shown this once: store it where the application reads its secrets.",
+                created.id
+            ));
+        }
+        Reply::Key(key) => printer.answer(&key, || tables::keys(std::slice::from_ref(&key)))?,
+        Reply::Keys(keys) => {
+            printer.answer(&keys, || tables::keys(&keys))?;
+            if keys.is_empty() {
+                printer.hint("The account has no keys; `tollgate keys create --account ID` makes one.");
+            }
+        }
+        other => return Err(unexpected(&other)),
+    }
+    Ok(Exit::Fine)
+}
+
+/// `credits …`.
+pub fn credits(place: Place, command: Credit, printer: &Printer) -> Result<Exit, Failure> {
+    let command = match command {
+        Credit::Grant { id, amount } => Command::Grant { account: id, amount },
+        Credit::Balance { id } => Command::ShowBalance { account: id },
+    };
+    match send(place, command, KNOWN_ACCOUNTS)? {
+        Reply::Balance(balance) => printer.answer(&balance, || tables::balance(&balance))?,
+        other => return Err(unexpected(&other)),
+    }
+    Ok(Exit::Fine)
+}
+
+/// `models …`.
+pub fn models(place: Place, command: Models, printer: &Printer) -> Result<Exit, Failure> {
+    let Models::List = command;
+    match send(place, Command::ListModels, "")? {
+        Reply::Models(models) => printer.answer(&models, || tables::models(&models))?,
+        other => return Err(unexpected(&other)),
+    }
+    Ok(Exit::Fine)
+}
+
+/// `ledger …`.
+pub fn ledger(place: Place, command: Ledger, printer: &Printer) -> Result<Exit, Failure> {
+    let Ledger::Check { reprice } = command;
+    match send(place, Command::CheckLedger { reprice }, "")? {
+        Reply::Check(check) => {
+            printer.answer(&check, || tables::check(&check))?;
+            Ok(verdict(&check))
+        }
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn verdict(check: &CheckView) -> Exit {
+    if check.clean { Exit::Fine } else { Exit::Faults }
+}
+
+/// Carries out a command, here or in the server that has the data; `known` says where to look when what it names does
+/// not exist.
+fn send(place: Place, command: Command, known: &str) -> Result<Reply, Failure> {
+    let config = start(place)?;
+    control::run(&config, command).map_err(|error| advised(error, known))
+}
+
+fn advised(error: Error, known: &str) -> Failure {
+    let missing = error.code == ErrorCode::NotFound && !known.is_empty();
+    let failure = Failure::from(error);
+    if missing {
+        failure.with_advice(known)
+    } else {
+        failure
+    }
+}
+
+fn unexpected(reply: &Reply) -> Failure {
+    // Only another version of the server can answer like this; what it said may be a secret.
+    let kind = match reply {
+        Reply::CreatedKey(_) | Reply::Key(_) | Reply::Keys(_) => "about keys",
+        Reply::Account(_) | Reply::Accounts(_) | Reply::Balance(_) => "about accounts",
+        Reply::Models(_) => "about models",
+        Reply::Check(_) => "about the ledger",
+    };
+    Failure::failed(format!(
+        "The server answered {kind}, which was not asked. Use the command line of the server's own version."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_exist_is_told_with_where_to_look() {
+        let failure = advised(
+            Error::new(ErrorCode::NotFound, "There is no such account."),
+            KNOWN_ACCOUNTS,
+        );
+        assert!(
+            failure.message.ends_with("shows those that exist."),
+            "{}",
+            failure.message
+        );
+        let failure = advised(Error::new(ErrorCode::Overloaded, "Busy."), KNOWN_ACCOUNTS);
+        assert_eq!(failure.message, "Busy.");
+    }
+
+    #[test]
+    fn a_broken_promise_has_an_exit_code_of_its_own() {
+        let report = tollgate_server::control::view::CheckView {
+            clean: false,
+            accounts: 1,
+            transfers: 0,
+            usage_rows: 0,
+            open_holds: 0,
+            revenue: Default::default(),
+            overrun: Default::default(),
+            crashed: 0,
+            fault_count: 1,
+            faults: vec!["I1: the balances do not sum to zero".to_owned()],
+        };
+        assert_eq!(verdict(&report), Exit::Faults);
+        assert_eq!(
+            verdict(&CheckView {
+                clean: true,
+                ..report
+            }),
+            Exit::Fine
+        );
+    }
+}

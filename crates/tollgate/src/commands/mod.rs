@@ -1,0 +1,83 @@
+//! One file for each kind of command. None of them decides anything: they call the server crate and print.
+
+mod check;
+mod control;
+mod openapi;
+mod serve;
+
+use std::ffi::OsString;
+
+use clap::Parser;
+use tollgate_server::config::env::Environment;
+use tollgate_server::{Config, ConfigError, Flags, telemetry};
+
+use crate::cli::{Cli, Command, Place};
+use crate::failure::{Exit, Failure};
+use crate::print::Printer;
+
+/// Carries out a command line, the program's name first. What goes wrong is said on stderr.
+pub fn run(arguments: Vec<OsString>) -> Exit {
+    // Read before the command line is understood: what cannot be understood is told as JSON, too.
+    let json = arguments.iter().any(|argument| argument == "--json");
+    let outcome = match Cli::try_parse_from(arguments) {
+        Ok(cli) => carry_out(cli),
+        Err(error) if error.use_stderr() && json => Err(Failure::usage(error.render().to_string())),
+        Err(error) => {
+            // Help and version go to stdout, faults to stderr; a closed pipe is nobody's fault.
+            let _ = error.print();
+            return if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Fine
+            };
+        }
+    };
+    outcome.unwrap_or_else(|failure| {
+        Printer { json }.complain(&failure);
+        failure.exit
+    })
+}
+
+fn carry_out(cli: Cli) -> Result<Exit, Failure> {
+    let (place, printer) = (cli.place, Printer { json: cli.json });
+    match cli.command {
+        Command::Serve(command) => serve::serve(place, command, &printer),
+        Command::Migrate => serve::migrate(place, &printer),
+        Command::Accounts(command) => control::accounts(place, command, &printer),
+        Command::Keys(command) => control::keys(place, command, &printer),
+        Command::Credits(command) => control::credits(place, command, &printer),
+        Command::Models(command) => control::models(place, command, &printer),
+        Command::Ledger(command) => control::ledger(place, command, &printer),
+        Command::Config(command) => check::settings(place, command, &printer),
+        Command::Doctor => check::doctor(place, &printer),
+        Command::Openapi => openapi::document(&printer),
+    }
+}
+
+impl Place {
+    fn flags(self) -> Flags {
+        Flags {
+            config: self.config,
+            data: self.data,
+            ..Flags::default()
+        }
+    }
+}
+
+/// Reads the settings without starting anything.
+fn load(flags: &Flags) -> Result<Config, ConfigError> {
+    Config::load(flags, Environment::of_process())
+}
+
+/// Settings for a command that ends by itself. Its own words are what counts on stderr, so only errors are logged.
+fn start(place: Place) -> Result<Config, Failure> {
+    let config = load(&place.flags())?;
+    start_logs(&config, "error")?;
+    Ok(config)
+}
+
+/// Starts logging; the filter of `TOLLGATE_LOG` is a setting like any other.
+fn start_logs(config: &Config, default: &str) -> Result<(), Failure> {
+    let started = telemetry::start_logs(&config.environment, default);
+    started.map_err(|error| ConfigError::new("TOLLGATE_LOG", format!("{error:#}")).into())
+}

@@ -1,0 +1,237 @@
+//! Answers as people read them. Text that others wrote, such as names, cannot move the cursor of a terminal.
+
+use tollgate_server::control::view::{AccountView, BalanceView, CheckView, KeyView, ModelView};
+use tollgate_server::doctor::{Finding, State};
+
+/// Shown where an account has no limit of its own.
+const BY_DEFAULT: &str = "default";
+
+/// One account, a line for each fact.
+pub fn account(account: &AccountView) -> String {
+    let mut facts = vec![
+        ["id", &account.id.to_string()].map(str::to_owned),
+        ["name", &account.name].map(str::to_owned),
+        ["state", &account.state].map(str::to_owned),
+        ["rpm".to_owned(), or_default(account.rpm)],
+        ["tpm".to_owned(), or_default(account.tpm)],
+        ["created", &account.created_at].map(str::to_owned),
+    ];
+    if let Some(balance) = account.balance {
+        facts.push(["credits".to_owned(), balance.credits.to_string()]);
+        facts.push(["held".to_owned(), balance.held.to_string()]);
+    }
+    aligned(&facts)
+}
+
+/// Accounts, a line for each.
+pub fn accounts(accounts: &[AccountView]) -> String {
+    let row = |account: &AccountView| {
+        let (rpm, tpm) = (or_default(account.rpm), or_default(account.tpm));
+        let created = account.created_at.clone();
+        [
+            account.id.to_string(),
+            account.state.clone(),
+            rpm,
+            tpm,
+            created,
+            account.name.clone(),
+        ]
+    };
+    table(
+        ["ID", "STATE", "RPM", "TPM", "CREATED", "NAME"],
+        accounts.iter().map(row),
+    )
+}
+
+/// Keys, a line for each.
+pub fn keys(keys: &[KeyView]) -> String {
+    let row = |key: &KeyView| {
+        let expires = key.expires_at.clone().unwrap_or_else(|| "never".to_owned());
+        let last4 = format!("…{}", key.last4);
+        [
+            key.id.to_string(),
+            last4,
+            key.state.clone(),
+            key.created_at.clone(),
+            expires,
+            key.name.clone(),
+        ]
+    };
+    table(
+        ["ID", "KEY", "STATE", "CREATED", "EXPIRES", "NAME"],
+        keys.iter().map(row),
+    )
+}
+
+/// A balance, a line for each fact.
+pub fn balance(balance: &BalanceView) -> String {
+    aligned(&[
+        ["credits".to_owned(), balance.credits.to_string()],
+        ["held".to_owned(), balance.held.to_string()],
+    ])
+}
+
+/// Models, a line for each.
+pub fn models(models: &[ModelView]) -> String {
+    let row = |model: &ModelView| {
+        let window = model
+            .context_window
+            .map_or_else(|| "-".to_owned(), |tokens| tokens.to_string());
+        let prices = (model.input_price.to_string(), model.output_price.to_string());
+        [
+            model.id.clone(),
+            prices.0,
+            prices.1,
+            window,
+            model.release_date.clone(),
+            model.targets.join(", "),
+        ]
+    };
+    table(
+        ["MODEL", "INPUT/1M", "OUTPUT/1M", "CONTEXT", "RELEASED", "TARGETS"],
+        models.iter().map(row),
+    )
+}
+
+/// What a check of the ledger found.
+pub fn check(check: &CheckView) -> String {
+    let verdict = match check.fault_count {
+        0 => "The ledger is clean.\n".to_owned(),
+        count => format!("The ledger has {count} faults. docs/money.md says what each promise means.\n"),
+    };
+    let facts = [
+        ["accounts".to_owned(), check.accounts.to_string()],
+        ["transfers".to_owned(), check.transfers.to_string()],
+        ["usage rows".to_owned(), check.usage_rows.to_string()],
+        ["open holds".to_owned(), check.open_holds.to_string()],
+        ["revenue".to_owned(), format!("{} credits", check.revenue)],
+        ["overrun".to_owned(), format!("{} credits", check.overrun)],
+        ["cut off by crashes".to_owned(), check.crashed.to_string()],
+    ];
+    let faults: String = check
+        .faults
+        .iter()
+        .map(|fault| format!("FAULT {}\n", shown(fault)))
+        .collect();
+    let listed = u64::try_from(check.faults.len()).unwrap_or(u64::MAX);
+    let more = match check.fault_count.saturating_sub(listed) {
+        0 => String::new(),
+        more => format!("and {more} more\n"),
+    };
+    format!("{verdict}{}{faults}{more}", aligned(&facts))
+}
+
+/// What a look at the machine found.
+pub fn findings(findings: &[Finding]) -> String {
+    let wide = findings
+        .iter()
+        .map(|finding| finding.what.chars().count())
+        .max()
+        .unwrap_or_default();
+    let mut text = String::new();
+    for finding in findings {
+        let state = match finding.state {
+            State::Fine => "ok   ",
+            State::Note => "note ",
+            State::Fault => "FAULT",
+        };
+        text.push_str(&format!(
+            "{state}  {:wide$}  {}\n",
+            shown(&finding.what),
+            shown(&finding.detail)
+        ));
+        if let Some(remedy) = &finding.remedy {
+            text.push_str(&format!("       {:wide$}  → {}\n", "", shown(remedy)));
+        }
+    }
+    let faults = findings
+        .iter()
+        .filter(|finding| finding.state == State::Fault)
+        .count();
+    let verdict = match faults {
+        0 => "Nothing must be repaired.\n".to_owned(),
+        1 => "One thing must be repaired.\n".to_owned(),
+        count => format!("{count} things must be repaired.\n"),
+    };
+    text + "\n" + &verdict
+}
+
+fn or_default(limit: Option<impl ToString>) -> String {
+    limit.map_or_else(|| BY_DEFAULT.to_owned(), |limit| limit.to_string())
+}
+
+fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let mut all = vec![head.map(str::to_owned)];
+    all.extend(rows);
+    // A heading over nothing tells nobody anything.
+    if all.len() == 1 {
+        String::new()
+    } else {
+        aligned(&all)
+    }
+}
+
+/// Columns as wide as their widest cell, two blanks between them.
+fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let rows: Vec<[String; N]> = rows
+        .iter()
+        .map(|row| row.each_ref().map(|cell| shown(cell)))
+        .collect();
+    let mut widths = [0; N];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |row: &[String; N]| {
+        let cells: String = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:width$}  "))
+            .collect();
+        cells.trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+fn shown(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_names_cannot_move_the_cursor() {
+        let text = table(
+            ["ID", "NAME"],
+            [["a-long-id", "x\u{1b}[2Jy"], ["b", "ü"]]
+                .map(|row| row.map(str::to_owned))
+                .into_iter(),
+        );
+        assert_eq!(text, "ID         NAME\na-long-id  x\u{fffd}[2Jy\nb          ü\n");
+        assert_eq!(table(["ID"], std::iter::empty()), "");
+    }
+
+    #[test]
+    fn findings_say_what_to_do() {
+        let fine = Finding {
+            what: "clock".to_owned(),
+            state: State::Fine,
+            detail: "right".to_owned(),
+            remedy: None,
+        };
+        let remedy = Some("set a key".to_owned());
+        let fault = Finding {
+            what: "provider x".to_owned(),
+            state: State::Fault,
+            detail: "no key".to_owned(),
+            remedy,
+        };
+        let expected = "ok     clock       right\nFAULT  provider x  no key\n                   → set a key\n\nOne thing must be repaired.\n";
+        assert_eq!(findings(&[fine, fault]), expected);
+    }
+}

@@ -1,0 +1,215 @@
+//! Paths, methods, queries, and what is hardly HTTP.
+
+use serde_json::json;
+use tollgate_testkit::gateway::http::Request;
+
+use crate::scene::{CHAT, MODEL, Scene, assert_any_error, assert_error, hello};
+
+#[tokio::test]
+async fn unknown_paths_and_wrong_methods() {
+    let scene = Scene::start().await;
+    for path in [
+        "/",
+        "/v1",
+        "/v1/",
+        "/v2/chat/completions",
+        "/v1/chat",
+        "/v1/chat/completions/",
+        "/v1/chat/completions/x",
+        "/%00",
+        "/../v1/models",
+        "//v1/models",
+    ] {
+        for method in ["GET", "POST", "DELETE"] {
+            let response = scene
+                .client()
+                .send(&Request::new(method, path).key(&scene.key.secret))
+                .await;
+            assert_error(&format!("{method} {path}"), &response, "not_found", None);
+        }
+    }
+    let model = format!("/v1/models/{MODEL}");
+    for (path, allowed) in [
+        (CHAT, "POST"),
+        ("/v1/models", "GET,HEAD"),
+        (model.as_str(), "GET,HEAD"),
+        ("/v1/account/usage", "GET,HEAD"),
+    ] {
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "BREW"] {
+            if allowed.split(',').any(|other| other == method) {
+                continue;
+            }
+            let what = format!("{method} {path}");
+            let response = scene
+                .client()
+                .send(&Request::new(method, path).key(&scene.key.secret))
+                .await;
+            assert_error(&what, &response, "method_not_allowed", None);
+            assert_eq!(response.header("allow"), Some(allowed), "{what}");
+        }
+    }
+    scene.nothing_happened().await;
+    scene.finish().await;
+}
+
+#[tokio::test]
+async fn queries() {
+    let scene = Scene::start().await;
+    for (query, param) in [
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("limit=ten", "limit"),
+        ("limit=-1", "limit"),
+        ("limit=99999999999", "limit"),
+        ("from=yesterday", "from"),
+        ("to=2026-13-01", "to"),
+        ("key_id=sk-service-x", "key_id"),
+        ("after=1", "after"),
+        ("request_id=abc", "request_id"),
+        ("group_by=colour", "group_by"),
+        ("page=2", "page"),
+    ] {
+        let response = scene
+            .client()
+            .get(&format!("/v1/account/usage?{query}"), &scene.key.secret)
+            .await;
+        assert_error(query, &response, "invalid_parameter", Some(param));
+    }
+    for query in [
+        "limit=1",
+        "limit=100",
+        "from=2026-01-01&to=2026-01-02T03:04:05Z",
+        "model=%F0%9F%98%80",
+        "",
+    ] {
+        let response = scene
+            .client()
+            .get(&format!("/v1/account/usage?{query}"), &scene.key.secret)
+            .await;
+        assert_eq!(response.status, 200, "{query}: {}", response.text());
+    }
+    scene.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_hardly_http() {
+    let scene = Scene::start().await;
+    let body = hello(json!({})).to_string();
+    let head = |headers: &str| {
+        let key = &scene.key.secret;
+        let fixed =
+            format!("host: gateway\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\n");
+        format!("POST {CHAT} HTTP/1.1\r\n{fixed}{headers}\r\n").into_bytes()
+    };
+    let long = format!("x-long: {}\r\n", "a".repeat(128 << 10));
+    let many: String = (0..500).map(|number| format!("x-{number}: 1\r\n")).collect();
+    let cases: Vec<(&str, Vec<u8>)> = vec![
+        (
+            "no HTTP at all",
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n".to_vec(),
+        ),
+        ("no request line", b"hello\r\n\r\n".to_vec()),
+        ("a blank in a header's name", head("bad name: 1\r\n")),
+        ("a folded header", head("x-a: 1\r\n folded\r\n")),
+        ("a length that is none", head("content-length: ten\r\n")),
+        ("a negative length", head("content-length: -1\r\n")),
+        ("two lengths", head("content-length: 5\r\ncontent-length: 6\r\n")),
+        (
+            "a chunk size that is none",
+            [
+                head("transfer-encoding: chunked\r\n"),
+                b"zz\r\n{}\r\n0\r\n\r\n".to_vec(),
+            ]
+            .concat(),
+        ),
+        ("an unknown coding", head("transfer-encoding: gzip\r\n")),
+        ("a header beyond the largest", head(&long)),
+        ("too many headers", head(&many)),
+        (
+            "a target beyond the largest",
+            format!("GET /{} HTTP/1.1\r\nhost: g\r\n\r\n", "a".repeat(100_000)).into_bytes(),
+        ),
+    ];
+    for (what, bytes) in cases {
+        let mut connection = scene.client().connect().await;
+        // It may be refused before all of it is read.
+        let _ = connection.write(&bytes).await;
+        let response = connection.read().await;
+        assert!(
+            (400..500).contains(&response.status),
+            "{what}: {}",
+            response.status
+        );
+        assert_any_error(what, &response);
+    }
+    // A length beside a coding is how requests are smuggled: it is refused, or the coding counts and the connection
+    // is not used again.
+    let both = head(&format!(
+        "content-length: {}\r\ntransfer-encoding: chunked\r\n",
+        body.len()
+    ));
+    let mut connection = scene.client().connect().await;
+    let smuggled = b"0\r\n\r\nGET /v1/models HTTP/1.1\r\nhost: g\r\n\r\n";
+    let _ = connection.write(&[both, smuggled.to_vec()].concat()).await;
+    assert_any_error("length and coding", &connection.read().await);
+    scene.nothing_happened().await;
+    scene.finish().await;
+}
+
+#[tokio::test]
+async fn bodies_that_break_off() {
+    let scene = Scene::start().await;
+    let whole = scene.request(&hello(json!({}))).bytes();
+    for (what, keep) in [
+        ("in the body", whole.len() - 10),
+        (
+            "before the body",
+            whole.len() - hello(json!({})).to_string().len(),
+        ),
+    ] {
+        let mut connection = scene.client().connect().await;
+        connection.write(&whole[..keep]).await.unwrap();
+        connection.end_writing().await.unwrap();
+        // The caller may be told, if it still listens; it is charged nothing either way.
+        if let Some(head) = connection.read_head().await {
+            assert_eq!(head.status, 400, "{what}");
+        }
+    }
+    let mut connection = scene.client().connect().await;
+    connection.write(&whole[..whole.len() - 1]).await.unwrap();
+    connection.reset();
+    // Nothing keeps the connection after this one from being served.
+    scene.nothing_happened().await;
+    assert_eq!(scene.chat(&hello(json!({}))).await.status, 200);
+    scene.finish().await;
+}
+
+#[tokio::test]
+async fn one_connection_serves_many_requests() {
+    let scene = Scene::start().await;
+    let mut connection = scene.client().connect().await;
+    let bad = Request::post(CHAT, "{")
+        .header("content-type", "application/json")
+        .key(&scene.key.secret);
+    for _ in 0..3 {
+        assert_eq!(
+            connection.respond(&scene.request(&hello(json!({})))).await.status,
+            200
+        );
+        assert_error("between", &connection.respond(&bad).await, "invalid_json", None);
+        let streamed = connection
+            .respond(&scene.request(&hello(json!({"stream": true}))))
+            .await;
+        assert!(streamed.events().last().unwrap().is_done());
+    }
+    // Sent before the answer to the first has come.
+    let twice = [
+        scene.request(&hello(json!({}))).bytes(),
+        scene.request(&hello(json!({"stream": true}))).bytes(),
+    ];
+    connection.write(&twice.concat()).await.unwrap();
+    assert_eq!(connection.read().await.json()["object"], "chat.completion");
+    assert!(connection.read().await.events().last().unwrap().is_done());
+    assert_eq!(scene.rows().await.len(), 8);
+    scene.finish().await;
+}

@@ -1,0 +1,30 @@
+//! The public API of the built binary, as its callers see it: a process of its own before a scripted upstream.
+//!
+//! Suggested reading order: [`scene`], then the module of the group that you change.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::type_complexity,
+    reason = "tests start tasks of their own, print the seed of a torture, and list rows with their checks"
+)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "whatever goes wrong in a test fails it"
+)]
+
+mod auth;
+mod bad_input;
+mod crash;
+mod limits;
+mod models;
+mod money;
+mod nodes;
+mod openapi;
+mod operations;
+mod privacy;
+mod reload;
+mod scene;
+mod shutdown;
+mod streaming;
+mod upstream_faults;

@@ -1,0 +1,209 @@
+//! The catalog as callers see it, and the names by which models are called.
+
+use serde_json::{Value, json};
+use tollgate_testkit::gateway::http::Request;
+use tollgate_testkit::upstream::{Answer, Reply};
+
+use crate::scene::{FREE, MODEL, PLAIN, Scene, assert_error, hello};
+
+async fn list(scene: &Scene) -> Vec<Value> {
+    let response = scene.client().get("/v1/models", &scene.key.secret).await;
+    assert_eq!(response.status, 200, "{}", response.text());
+    let list = response.json();
+    assert_eq!(list["object"], "list");
+    list["data"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn records_say_what_a_model_is() {
+    let facts = r#"
+[models."acme/seer"]
+targets = ["northwind/seer"]
+prices = { input = "2.5", output = "10", cache_read = "0.25", "input>1000" = "5" }
+limits = { context_window = 1000, max_output_tokens = 50 }
+display_name = "Seer"
+release_date = "2026-02-28"
+input = ["text", "image"]
+structured_output = "json_mode"
+tools = false
+"#;
+    let scene = Scene::start_with(facts).await;
+    let models = list(&scene).await;
+    let ids: Vec<&str> = models.iter().map(|model| model["id"].as_str().unwrap()).collect();
+    let mut sorted = ids.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(ids, sorted, "in order, and each once");
+    for id in [MODEL, PLAIN, FREE, "acme/seer", "sim/chat"] {
+        assert!(ids.contains(&id), "{id} in {ids:?}");
+    }
+    assert!(
+        !ids.contains(&"large"),
+        "aliases are other names, not other models"
+    );
+    let find = |id: &str| models.iter().find(|model| model["id"] == id).unwrap();
+    let expected = json!({
+        "id": "acme/seer",
+        "object": "model",
+        "created": 1_772_236_800,
+        "owned_by": "acme",
+        "type": "chat",
+        "display_name": "Seer",
+        "release_date": "2026-02-28",
+        "context_window": 1000,
+        "max_output_tokens": 50,
+        "modalities": {"input": ["text", "image"], "output": ["text"]},
+        "endpoints": ["/v1/chat/completions"],
+        "structured_output": "json_mode",
+        "batch_supported": false,
+        "pricing": {"cache_read": "0.25", "input": "2.5", "input>1000": "5", "output": "10"},
+        "modes": [],
+        "limits": {},
+        "simulated": false,
+    });
+    assert_eq!(find("acme/seer"), &expected);
+    assert_eq!(
+        (&find(MODEL)["release_date"], &find(MODEL)["created"]),
+        (&json!("-"), &json!(0))
+    );
+    assert_eq!(find("sim/chat")["simulated"], true);
+    // One by one they are the same.
+    for model in &models {
+        let path = format!("/v1/models/{}", model["id"].as_str().unwrap());
+        let response = scene.client().get(&path, &scene.key.secret).await;
+        assert_eq!(response.json(), *model, "{path}");
+    }
+    scene.finish().await;
+}
+
+#[tokio::test]
+async fn a_model_answers_to_all_its_names() {
+    let scene = Scene::start().await;
+    // An alias, the name at the provider, the id without its maker, and simulators.
+    for name in ["large", "large-v1", "plain", MODEL, "chat"] {
+        let record = scene
+            .client()
+            .get(&format!("/v1/models/{name}"), &scene.key.secret)
+            .await;
+        assert_eq!(record.status, 200, "{name}: {}", record.text());
+        assert_eq!(
+            record.json()["id"],
+            name,
+            "the record carries the id that was asked for"
+        );
+        for stream in [false, true] {
+            scene
+                .upstream
+                .push(Reply::answer(Answer::words(2).as_model("large-v1-2026-01-01")));
+            let response = scene.chat(&hello(json!({"model": name, "stream": stream}))).await;
+            assert_eq!(response.status, 200, "{name}: {}", response.text());
+            let named: Vec<Value> = if stream {
+                let events = response.events();
+                events[..events.len() - 1]
+                    .iter()
+                    .map(|event| event.json()["model"].clone())
+                    .collect()
+            } else {
+                vec![response.json()["model"].clone()]
+            };
+            assert!(named.iter().all(|model| model == name), "{name}: {named:?}");
+            assert_eq!(scene.row(response.request_id()).await["model"], name);
+        }
+    }
+    // The upstream is asked for its own name.
+    assert!(scene.upstream.requests().iter().all(|request| {
+        let model = request.json().unwrap()["model"].clone();
+        model == "large-v1" || model == "plain-v1"
+    }));
+    scene.finish().await;
+}
+
+#[tokio::test]
+async fn ids_have_slashes_sent_as_they_are_or_encoded() {
+    let scene = Scene::start().await;
+    for path in ["acme/large", "acme%2Flarge", "acme%2flarge", "%61cme/large"] {
+        let response = scene
+            .client()
+            .get(&format!("/v1/models/{path}"), &scene.key.secret)
+            .await;
+        assert_eq!(response.json()["id"], MODEL, "{path}");
+    }
+    for path in [
+        "acme",
+        "acme/",
+        "acme/large/",
+        "acme/larger",
+        "none",
+        "%F0%9F%98%80",
+        "..%2F..%2Fetc",
+        "%00",
+    ] {
+        let response = scene
+            .client()
+            .get(&format!("/v1/models/{path}"), &scene.key.secret)
+            .await;
+        assert_error(path, &response, "model_not_found", Some("model"));
+    }
+    let head = scene.client().send(&Request::new("HEAD", "/healthz")).await;
+    assert_eq!(head.status, 200);
+    scene.finish().await;
+}
+
+#[tokio::test]
+async fn what_a_model_cannot_do_is_refused() {
+    let facts = r#"
+[models."acme/small"]
+targets = ["northwind/small"]
+prices = { input = "1", output = "1" }
+input = ["text"]
+structured_output = "json_mode"
+tools = false
+[models."acme/plainer"]
+targets = ["northwind/plainer"]
+prices = { input = "1", output = "1" }
+structured_output = "none"
+"#;
+    let scene = Scene::start_with(facts).await;
+    let schema = json!({"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}});
+    let image = json!([{"type": "image_url", "image_url": {"url": "https://a.b/c.png"}}]);
+    let sound = json!([{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}]);
+    let said = |content: Value| json!({"messages": [{"role": "user", "content": content}]});
+    for (model, members, param) in [
+        (
+            "acme/small",
+            json!({"response_format": schema}),
+            "response_format",
+        ),
+        (
+            "acme/small",
+            json!({"tools": [{"type": "function", "function": {"name": "f"}}]}),
+            "tools",
+        ),
+        ("acme/small", said(image.clone()), "messages"),
+        ("acme/small", said(sound), "messages"),
+        (
+            "acme/plainer",
+            json!({"response_format": {"type": "json_object"}}),
+            "response_format",
+        ),
+        (
+            "acme/plainer",
+            json!({"modalities": ["text", "audio"], "audio": {"format": "wav", "voice": "v"}}),
+            "modalities",
+        ),
+    ] {
+        let body = crate::scene::with(hello(members), json!({"model": model}));
+        assert_error(
+            param,
+            &scene.chat(&body).await,
+            "unsupported_parameter",
+            Some(param),
+        );
+    }
+    scene.nothing_happened().await;
+    let fine = json!({"model": "acme/small", "response_format": {"type": "json_object"}});
+    assert_eq!(scene.chat(&hello(fine)).await.status, 200);
+    let fine = crate::scene::with(hello(said(image)), json!({"model": "acme/plainer"}));
+    assert_eq!(scene.chat(&fine).await.status, 200);
+    scene.finish().await;
+}

@@ -1,0 +1,137 @@
+//! The API document, and the page that shows it.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use tollgate_testkit::gateway::http::Request;
+
+use crate::scene::Scene;
+
+#[tokio::test]
+async fn the_document_lists_what_is_served() {
+    let scene = Scene::start_with("[service]\nsupport = \"help@example.org\"\n").await;
+    let response = scene.client().send(&Request::get("/openapi.json")).await;
+    assert_eq!(response.header("content-type"), Some("application/json"));
+    let document = response.json();
+    assert!(
+        document["openapi"].as_str().unwrap().starts_with("3.1"),
+        "{}",
+        document["openapi"]
+    );
+    assert!(
+        document.to_string().contains("help@example.org"),
+        "whom to ask is shown"
+    );
+    let paths = document["paths"].as_object().unwrap();
+    let listed: BTreeSet<&str> = paths.keys().map(String::as_str).collect();
+    for path in [
+        "/v1/chat/completions",
+        "/v1/models",
+        "/v1/models/{model}",
+        "/v1/account/usage",
+    ] {
+        assert!(listed.contains(path), "{path} in {listed:?}");
+    }
+    // Whatever is documented is there, asks for a key, and takes no other method.
+    for (path, operations) in paths {
+        let target = path.replace("{model}", "sim/chat");
+        let documented: BTreeSet<String> = operations
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(|method| method.to_uppercase())
+            .collect();
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+            let response = scene.client().send(&Request::new(method, &target)).await;
+            let expected = if documented.contains(method) { 401 } else { 405 };
+            assert_eq!(response.status, expected, "{method} {path}");
+        }
+        for (method, operation) in operations.as_object().unwrap() {
+            let what = format!("{method} {path}");
+            assert!(
+                operation["operationId"].is_string() && operation["tags"].is_array(),
+                "{what}"
+            );
+            assert_eq!(
+                operation["security"].as_array().unwrap().len(),
+                2,
+                "{what}: either header"
+            );
+            assert!(operation["responses"]["200"].is_object(), "{what}");
+            assert!(
+                operation["responses"].as_object().unwrap().len() >= 2,
+                "{what}: failures are documented"
+            );
+        }
+    }
+    assert_references_resolve(&document, &document);
+    let printed = scene.gateway.command_line().try_run(&["openapi"]).await;
+    let printed: Value = serde_json::from_str(&printed.stdout).unwrap();
+    assert_eq!(printed["paths"], document["paths"], "the command prints the same");
+    scene.finish().await;
+}
+
+fn assert_references_resolve(value: &Value, document: &Value) {
+    match value {
+        Value::Object(members) => {
+            if let Some(reference) = members.get("$ref").and_then(Value::as_str) {
+                let pointer = reference
+                    .strip_prefix('#')
+                    .unwrap_or_else(|| panic!("{reference} leads elsewhere"));
+                assert!(document.pointer(pointer).is_some(), "{reference} leads nowhere");
+            }
+            members
+                .values()
+                .for_each(|member| assert_references_resolve(member, document));
+        }
+        Value::Array(items) => items
+            .iter()
+            .for_each(|item| assert_references_resolve(item, document)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn the_page_loads_nothing_from_elsewhere() {
+    let scene = Scene::start().await;
+    let mut waiting = vec!["/docs".to_owned()];
+    let mut seen = BTreeSet::new();
+    while let Some(path) = waiting.pop() {
+        let response = scene.client().send(&Request::get(&path)).await;
+        assert_eq!(response.status, 200, "{path}");
+        let policy = response.header("content-security-policy").unwrap_or_default();
+        assert!(
+            policy.contains("default-src 'none'") && !policy.contains("unsafe"),
+            "{path}: {policy}"
+        );
+        assert_eq!(
+            response.header("x-content-type-options"),
+            Some("nosniff"),
+            "{path}"
+        );
+        let text = response.text();
+        // Scripts and styles name nothing more; the policy keeps a script from loading what it does not name.
+        let links: &[&str] = if path.ends_with(".js") {
+            &[]
+        } else {
+            &["src=\"", "href=\"", "url("]
+        };
+        for attribute in links {
+            for after in text.split(*attribute).skip(1) {
+                let link = after.split(['"', ')', '#']).next().unwrap();
+                assert!(
+                    !link.contains("://") && !link.starts_with("//"),
+                    "{path} loads {link}"
+                );
+                let is_local = !link.is_empty() && !link.contains(['$', ':']);
+                // Both pages lie at the root.
+                let path = format!("/{}", link.trim_start_matches('/'));
+                if is_local && seen.insert(path.clone()) {
+                    waiting.push(path);
+                }
+            }
+        }
+    }
+    assert!(seen.len() >= 2, "a script and a style: {seen:?}");
+    scene.finish().await;
+}

@@ -1,0 +1,208 @@
+//! What goes wrong: exit codes, and words that say what to do.
+
+use serde_json::Value;
+
+use crate::installation::Installation;
+
+const NOBODY: &str = "acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a";
+
+/// Runs the command for people and for programs: the same exit code, nothing on stdout, `words` on stderr and `code`
+/// in the JSON.
+fn refused(installation: &Installation, command: &[&str], exit: i32, code: &str, words: &str) {
+    let people = installation.run(command);
+    assert_eq!(
+        (people.code, people.stdout.as_str()),
+        (exit, ""),
+        "{command:?}: {people:?}"
+    );
+    assert!(people.stderr.contains(words), "{command:?}: {people:?}");
+    let command: Vec<&str> = command.iter().copied().chain(["--json"]).collect();
+    let programs = installation.run(&command);
+    assert_eq!(
+        (programs.code, programs.stdout.as_str()),
+        (exit, ""),
+        "{command:?}: {programs:?}"
+    );
+    let error: Value =
+        serde_json::from_str(&programs.stderr).unwrap_or_else(|error| panic!("{error}: {programs:?}"));
+    assert_eq!(error["error"]["code"], code, "{programs:?}");
+    assert!(
+        error["error"]["message"].as_str().unwrap().contains(words),
+        "{programs:?}"
+    );
+}
+
+#[test]
+fn wrong_usage_exits_2() {
+    let installation = Installation::new();
+    refused(&installation, &["acounts", "list"], 2, "usage", "accounts");
+    refused(
+        &installation,
+        &["accounts", "show", "7"],
+        2,
+        "usage",
+        "tollgate accounts list",
+    );
+    refused(
+        &installation,
+        &["accounts", "set-limits", NOBODY],
+        2,
+        "usage",
+        "--rpm",
+    );
+    refused(
+        &installation,
+        &["credits", "grant", NOBODY, "1,5"],
+        2,
+        "usage",
+        "such as 12.5",
+    );
+    refused(
+        &installation,
+        &["credits", "grant", NOBODY, "0"],
+        2,
+        "invalid_parameter",
+        "above 0",
+    );
+    refused(
+        &installation,
+        &["accounts", "create", ""],
+        2,
+        "invalid_parameter",
+        "1 to 200 characters",
+    );
+    assert_eq!(installation.run(&["accounts"]).code, 2);
+}
+
+#[test]
+fn wrong_settings_exit_2_with_their_place() {
+    let installation = Installation::new();
+    let file = installation.write(
+        "t.toml",
+        "[server]\nlisten = \"127.0.0.1:0\"\ntrusted_proxy = []\n",
+    );
+    let file = file.to_str().unwrap();
+    for command in ["serve", "migrate"] {
+        refused(
+            &installation,
+            &[command, "--config", file],
+            2,
+            "invalid_settings",
+            "t.toml:3:1",
+        );
+    }
+    refused(
+        &installation,
+        &["models", "list", "--config", file],
+        2,
+        "invalid_settings",
+        "did you mean 'trusted_proxies'?",
+    );
+    refused(
+        &installation,
+        &["serve", "--config", "nowhere.toml"],
+        2,
+        "invalid_settings",
+        "nowhere.toml: cannot be read",
+    );
+    refused(
+        &installation,
+        &["serve", "--listen", "0.0.0.0:0"],
+        2,
+        "invalid_settings",
+        "TLS",
+    );
+    refused(
+        &installation,
+        &["serve", "--admin", "nonsense"],
+        2,
+        "invalid_settings",
+        "server.admin",
+    );
+    let unfiltered = Installation::new().with("TOLLGATE_LOG", "tollgate=loud");
+    refused(
+        &unfiltered,
+        &["models", "list"],
+        2,
+        "invalid_settings",
+        "TOLLGATE_LOG",
+    );
+    assert!(!installation.data().exists(), "nothing was started");
+}
+
+#[test]
+fn what_does_not_exist_is_told_with_where_to_look() {
+    let installation = Installation::new();
+    let accounts: [&[&str]; 7] = [
+        &["accounts", "show", NOBODY],
+        &["accounts", "set-limits", NOBODY, "--rpm", "1"],
+        &["accounts", "suspend", NOBODY],
+        &["keys", "create", "--account", NOBODY],
+        &["keys", "list", "--account", NOBODY],
+        &["credits", "grant", NOBODY, "1"],
+        &["credits", "balance", NOBODY],
+    ];
+    let revoke = ["keys", "revoke", "key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b"];
+    let all = || {
+        for command in accounts {
+            refused(&installation, command, 1, "not_found", "tollgate accounts list");
+        }
+        refused(&installation, &revoke, 1, "not_found", "tollgate keys list");
+    };
+    all();
+    let _server = installation.serve();
+    all();
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_used_is_a_failure() {
+    let installation = Installation::new();
+    std::fs::write(installation.data(), "a file").unwrap();
+    let ended = installation.run(&["accounts", "list"]);
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(
+        ended.stderr.contains(&*installation.data().to_string_lossy()),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn help_and_version_are_on_stdout_and_document_the_exit_codes() {
+    let installation = Installation::new();
+    let help = installation.fine(&["--help"]);
+    for words in [
+        "Exit codes:",
+        "2  wrong usage",
+        "3  a check found faults",
+        "TOLLGATE_<SECTION>__<KEY>",
+        "Examples:",
+    ] {
+        assert!(help.contains(words), "{words}: {help}");
+    }
+    for command in [
+        "serve",
+        "migrate",
+        "doctor",
+        "openapi",
+        "accounts create",
+        "keys create",
+        "credits grant",
+        "ledger check",
+        "config check",
+    ] {
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let help = installation.fine(&words);
+        assert!(
+            help.contains(&format!("Examples:\n  tollgate {command}")),
+            "{help}"
+        );
+        assert!(
+            help.contains("--config <FILE>") && help.contains("--data <DIR>") && help.contains("--json"),
+            "{help}"
+        );
+    }
+    assert_eq!(
+        installation.fine(&["--version"]),
+        format!("tollgate {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}

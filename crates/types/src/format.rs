@@ -1,0 +1,11 @@
+//! Names of the payload shapes that clients and providers speak. The shapes themselves are in the formats crate.
+
+use serde::{Deserialize, Serialize};
+
+/// A payload shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// `POST /v1/chat/completions`.
+    ChatCompletions,
+}

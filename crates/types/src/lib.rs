@@ -1,0 +1,21 @@
+//! Nouns of the domain. No IO, no async, no clock reads outside [`clock`].
+//!
+//! Suggested reading order: [`id`], [`money`], [`usage`], [`price`], [`error`], [`clock`], [`generate`], [`stream`].
+
+pub mod clock;
+pub mod error;
+pub mod format;
+pub mod generate;
+pub mod id;
+pub mod money;
+pub mod price;
+pub mod stream;
+pub mod usage;
+
+pub use clock::{Clock, Timestamp};
+pub use error::{Error, ErrorCode, Retry};
+pub use format::Format;
+pub use id::{AccountId, HoldId, KeyId, RequestId};
+pub use money::Credits;
+pub use price::{PriceVersion, Prices};
+pub use usage::{Unit, Usage};

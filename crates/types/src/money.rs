@@ -1,0 +1,214 @@
+//! Credits: whole nano-credits, never a float. The one rounding of the system is [`Credits::from_price_sum`].
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// An amount in nano-credits; 1 credit = 1,000,000,000. On the wire it is a decimal string (`"0.0125"`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Credits(i64);
+
+/// Nano-credits in one credit.
+pub const NANOS_PER_CREDIT: i64 = 1_000_000_000;
+
+/// Units that one price is for: prices are per million.
+pub const UNITS_PER_PRICE: i128 = 1_000_000;
+
+impl Credits {
+    /// Nothing.
+    pub const ZERO: Credits = Credits(0);
+    /// The largest amount.
+    pub const MAX: Credits = Credits(i64::MAX);
+
+    /// This many nano-credits.
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Self(nanos)
+    }
+
+    /// This many whole credits; `None` when too large.
+    pub fn from_whole(credits: i64) -> Option<Self> {
+        credits.checked_mul(NANOS_PER_CREDIT).map(Self)
+    }
+
+    /// Nano-credits.
+    pub const fn nanos(self) -> i64 {
+        self.0
+    }
+
+    /// The sum, or `None` when it does not fit.
+    pub fn checked_add(self, other: Credits) -> Option<Credits> {
+        self.0.checked_add(other.0).map(Self)
+    }
+
+    /// The difference, or `None` when it does not fit.
+    pub fn checked_sub(self, other: Credits) -> Option<Credits> {
+        self.0.checked_sub(other.0).map(Self)
+    }
+
+    /// The difference, at least zero.
+    pub fn saturating_sub(self, other: Credits) -> Credits {
+        Self(self.0.saturating_sub(other.0).max(0))
+    }
+
+    /// Whether nothing is left.
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The cost of a usage entry from `Σ quantity × price` (nano-credits per million units), with a discount
+    /// `numerator / denominator` applied before the one rounding, which is upwards. Saturates at the maximum.
+    pub fn from_price_sum(sum: i128, discount: Discount) -> Credits {
+        let divisor = UNITS_PER_PRICE.saturating_mul(i128::from(discount.denominator));
+        let scaled = sum.max(0).saturating_mul(i128::from(discount.numerator));
+        let rounded_up = scaled.saturating_add(divisor - 1) / divisor;
+        Self(i64::try_from(rounded_up).unwrap_or(i64::MAX))
+    }
+}
+
+/// A factor below or equal to one by which a whole usage entry is made cheaper; a batch is 65/100.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Discount {
+    /// Numerator.
+    pub numerator: u32,
+    /// Denominator; not zero.
+    pub denominator: u32,
+}
+
+impl Discount {
+    /// List price.
+    pub const NONE: Discount = Discount {
+        numerator: 1,
+        denominator: 1,
+    };
+}
+
+/// A text that is not an amount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseCreditsError(String);
+
+impl fmt::Display for ParseCreditsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "'{}' is not an amount of credits: write a decimal number with at most nine decimals, such as 12.5",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for ParseCreditsError {}
+
+impl FromStr for Credits {
+    type Err = ParseCreditsError;
+
+    fn from_str(text: &str) -> Result<Self, ParseCreditsError> {
+        parse_decimal(text).ok_or_else(|| ParseCreditsError(text.chars().take(40).collect()))
+    }
+}
+
+fn parse_decimal(text: &str) -> Option<Credits> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all_digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    let dangling_point = digits.contains('.') && fraction.is_empty();
+    if whole.is_empty() || dangling_point || fraction.len() > 9 || !all_digits(whole) || !all_digits(fraction)
+    {
+        return None;
+    }
+    let nanos_of_fraction: i64 = format!("{fraction:0<9}").parse().ok()?;
+    let nanos = whole
+        .parse::<i64>()
+        .ok()?
+        .checked_mul(NANOS_PER_CREDIT)?
+        .checked_add(nanos_of_fraction)?;
+    Some(Credits(if negative { -nanos } else { nanos }))
+}
+
+impl fmt::Display for Credits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let magnitude = self.0.unsigned_abs();
+        let whole = magnitude / NANOS_PER_CREDIT.unsigned_abs();
+        let fraction = magnitude % NANOS_PER_CREDIT.unsigned_abs();
+        if fraction == 0 {
+            return write!(f, "{sign}{whole}");
+        }
+        let decimals = format!("{fraction:09}");
+        write!(f, "{sign}{whole}.{}", decimals.trim_end_matches('0'))
+    }
+}
+
+impl fmt::Debug for Credits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Credits {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Credits {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimal_text_round_trips() {
+        let cases = [
+            ("0", 0),
+            ("12.5", 12_500_000_000),
+            ("0.000000001", 1),
+            ("-3.25", -3_250_000_000),
+        ];
+        for (text, nanos) in cases {
+            assert_eq!(text.parse(), Ok(Credits::from_nanos(nanos)), "{text}");
+            assert_eq!(Credits::from_nanos(nanos).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn bad_amounts_are_refused() {
+        for text in [
+            "",
+            ".",
+            "1.",
+            ".5",
+            "1e9",
+            "0.0000000001",
+            "9223372037",
+            "--1",
+            "1,5",
+            " 1",
+            "+1",
+            "NaN",
+        ] {
+            assert!(text.parse::<Credits>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn rounds_up_once() {
+        assert_eq!(Credits::from_price_sum(1, Discount::NONE).nanos(), 1);
+        assert_eq!(Credits::from_price_sum(1_000_000, Discount::NONE).nanos(), 1);
+        assert_eq!(Credits::from_price_sum(1_000_001, Discount::NONE).nanos(), 2);
+        let batch = Discount {
+            numerator: 65,
+            denominator: 100,
+        };
+        assert_eq!(Credits::from_price_sum(10_000_000, batch).nanos(), 7);
+        assert_eq!(Credits::from_price_sum(i128::MAX, Discount::NONE), Credits::MAX);
+    }
+}

@@ -1,0 +1,275 @@
+//! List prices: nano-credits per 1,000,000 units of a class, and the version that a usage row names.
+
+use std::fmt;
+
+use crate::money::{Credits, Discount};
+use crate::usage::{Unit, Usage};
+
+type Table = [Option<Credits>; Unit::ALL.len()];
+
+/// Prices of one model by class. A class without a price of its own is charged like the class it belongs to:
+/// reasoning like output, every kind of input like input; audio output like output.
+///
+/// Some makers charge the whole of a request more when its prompt is long. Written down, such a price is
+/// `class>tokens`: `input>272000` is the price of input for prompts of more than 272,000 tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Prices {
+    per_million: Table,
+    long: Option<LongPrompt>,
+}
+
+/// Prices of requests whose prompt is longer than `above` tokens; a class that is not in it keeps its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct LongPrompt {
+    above: u64,
+    per_million: Table,
+}
+
+/// A price that is not written as `class` or `class>tokens`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PriceNameError(String);
+
+impl fmt::Display for PriceNameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<&str> = Unit::ALL.iter().map(|unit| unit.as_str()).collect();
+        let known = known.join(", ");
+        write!(
+            f,
+            "'{}' is not a price: write a class ({known}), or class>tokens with one number of tokens per model",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for PriceNameError {}
+
+impl Prices {
+    /// Everything costs nothing.
+    pub fn free() -> Prices {
+        Prices::default()
+            .with(Unit::Input, Credits::ZERO)
+            .with(Unit::Output, Credits::ZERO)
+    }
+
+    /// The same prices with this one for a class, in credits per million units.
+    #[must_use]
+    pub fn with(mut self, unit: Unit, per_million: Credits) -> Prices {
+        self.per_million[unit as usize] = Some(per_million);
+        self
+    }
+
+    /// The same prices with this one more, by its written name.
+    pub fn with_named(mut self, name: &str, per_million: Credits) -> Result<Prices, PriceNameError> {
+        let unknown = || PriceNameError(name.chars().take(60).collect());
+        let Some((class, above)) = name.split_once('>') else {
+            return Ok(self.with(Unit::parse(name).ok_or_else(unknown)?, per_million));
+        };
+        let unit = Unit::parse(class).ok_or_else(unknown)?;
+        let above: u64 = above.parse().map_err(|_| unknown())?;
+        let long = self.long.get_or_insert(LongPrompt {
+            above,
+            per_million: Table::default(),
+        });
+        if long.above != above {
+            return Err(unknown());
+        }
+        long.per_million[unit as usize] = Some(per_million);
+        Ok(self)
+    }
+
+    /// Every price by its written name, in the order of the classes.
+    pub fn entries(&self) -> impl Iterator<Item = (String, Credits)> + '_ {
+        let plain = Unit::ALL
+            .into_iter()
+            .filter_map(|unit| Some((unit.as_str().to_owned(), self.listed(unit)?)));
+        let long = self.long.iter().flat_map(|long| {
+            let name = |unit: Unit| format!("{}>{}", unit.as_str(), long.above);
+            Unit::ALL
+                .into_iter()
+                .filter_map(move |unit| Some((name(unit), long.per_million[unit as usize]?)))
+        });
+        plain.chain(long)
+    }
+
+    /// The price written down for a class, if one is.
+    pub fn listed(&self, unit: Unit) -> Option<Credits> {
+        self.per_million[unit as usize]
+    }
+
+    /// The price that applies to a class when the prompt is not long, in credits per million units.
+    pub fn per_million(&self, unit: Unit) -> Credits {
+        self.price(unit, 0)
+    }
+
+    /// The price that applies to a class in a request with this many input tokens. In a long one, a class without a
+    /// price of its own for long prompts rises in proportion to the class it belongs to.
+    fn price(&self, unit: Unit, input_tokens: u64) -> Credits {
+        let parent = if unit.is_input() {
+            Unit::Input
+        } else {
+            Unit::Output
+        };
+        let plain_parent = self.listed(parent).unwrap_or(Credits::ZERO);
+        let plain = self.listed(unit).unwrap_or(plain_parent);
+        let Some(long) = self.long.filter(|long| input_tokens > long.above) else {
+            return plain;
+        };
+        match (long.per_million[unit as usize], long.per_million[parent as usize]) {
+            (Some(own), _) => own,
+            (None, Some(dearer)) if !plain_parent.is_zero() => in_proportion(plain, dearer, plain_parent),
+            (None, Some(dearer)) => dearer,
+            (None, None) => plain,
+        }
+    }
+
+    /// Whether nothing costs anything.
+    pub fn is_free(&self) -> bool {
+        self.entries().all(|(_, price)| price.is_zero())
+    }
+
+    /// The highest price of any input class for a prompt of at most this many tokens: an upper bound for input whose
+    /// class is not known yet.
+    pub fn highest_input(&self, most_tokens: u64) -> Credits {
+        self.highest(true, most_tokens)
+    }
+
+    /// The highest price of any output class for a prompt of at most this many tokens.
+    pub fn highest_output(&self, most_tokens: u64) -> Credits {
+        self.highest(false, most_tokens)
+    }
+
+    fn highest(&self, input: bool, most_tokens: u64) -> Credits {
+        let of_kind = Unit::ALL.into_iter().filter(|unit| unit.is_input() == input);
+        let either = of_kind.flat_map(|unit| [self.price(unit, 0), self.price(unit, most_tokens)]);
+        either.max().unwrap_or(Credits::ZERO)
+    }
+
+    /// What a usage costs; rounded up once.
+    pub fn cost(&self, usage: &Usage, discount: Discount) -> Credits {
+        let input_tokens = usage.total_input();
+        let sum = usage
+            .iter()
+            .map(|(unit, quantity)| {
+                i128::from(quantity).saturating_mul(i128::from(self.price(unit, input_tokens).nanos()))
+            })
+            .fold(0_i128, i128::saturating_add);
+        Credits::from_price_sum(sum, discount)
+    }
+}
+
+/// `price × to / from`, rounded up.
+fn in_proportion(price: Credits, to: Credits, from: Credits) -> Credits {
+    let (price, to, from) = (
+        i128::from(price.nanos()),
+        i128::from(to.nanos()),
+        i128::from(from.nanos()),
+    );
+    let scaled = (price * to + from - 1) / from;
+    Credits::from_nanos(i64::try_from(scaled).unwrap_or(i64::MAX))
+}
+
+/// Names one set of prices of one model for ever: the first 64 bits of the SHA-256 of model and prices.
+/// Other prices have another version, so a version cannot change.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PriceVersion(u64);
+
+impl PriceVersion {
+    /// The version with this value.
+    pub const fn from_u64(value: u64) -> Self {
+        Self(value)
+    }
+
+    /// The value.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// The version with this text form.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix("pv_").filter(|digits| digits.len() == 16)?;
+        u64::from_str_radix(digits, 16).ok().map(Self)
+    }
+}
+
+impl fmt::Display for PriceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pv_{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for PriceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn credits(text: &str) -> Credits {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn cached_tokens_are_priced_by_their_own_class() {
+        let prices = Prices::default()
+            .with(Unit::Input, credits("2.50"))
+            .with(Unit::CacheRead, credits("0.25"))
+            .with(Unit::Output, credits("10"));
+        let usage = Usage::tokens(1_000, 500)
+            .with(Unit::CacheRead, 9_000)
+            .with(Unit::Reasoning, 500);
+        assert_eq!(prices.cost(&usage, Discount::NONE), credits("0.01475"));
+        assert_eq!(prices.per_million(Unit::Reasoning), credits("10"));
+        assert_eq!(prices.per_million(Unit::CacheWrite), credits("2.50"));
+        assert_eq!(prices.highest_input(1), credits("2.50"));
+    }
+
+    #[test]
+    fn a_long_prompt_makes_the_whole_request_dearer() {
+        let named = [
+            ("input", "2"),
+            ("cache_read", "0.2"),
+            ("output", "10"),
+            ("input>1000", "4"),
+            ("output>1000", "15"),
+        ];
+        let prices = named.iter().try_fold(Prices::default(), |prices, (name, price)| {
+            prices.with_named(name, credits(price))
+        });
+        let prices = prices.unwrap();
+        assert_eq!(
+            prices.cost(&Usage::tokens(1_000, 100), Discount::NONE),
+            credits("0.003")
+        );
+        assert_eq!(
+            prices.cost(&Usage::tokens(1_001, 100), Discount::NONE),
+            credits("0.005504")
+        );
+        let cached = Usage::tokens(501, 0).with(Unit::CacheRead, 500);
+        assert_eq!(
+            prices.cost(&cached, Discount::NONE),
+            credits("0.002204"),
+            "the cache rises with the input"
+        );
+        assert_eq!(prices.highest_input(1_000), credits("2"));
+        assert_eq!(prices.highest_output(1_001), credits("15"));
+        let again = prices
+            .entries()
+            .try_fold(Prices::default(), |prices, (name, price)| {
+                prices.with_named(&name, price)
+            });
+        assert_eq!(again.unwrap(), prices);
+        for bad in ["inputs", "input>", "input>x", ">5", "input>2000"] {
+            assert!(prices.with_named(bad, Credits::ZERO).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn version_text_round_trips() {
+        let version = PriceVersion::from_u64(0xdead_beef);
+        assert_eq!(PriceVersion::parse(&version.to_string()), Some(version));
+        assert_eq!(PriceVersion::parse("pv_12"), None);
+    }
+}

@@ -1,0 +1,187 @@
+//! What a call consumed, in classes that do not overlap: the sum of the classes is the provider's total.
+
+use serde::{Deserialize, Serialize};
+
+/// A class of consumption. Token classes are disjoint: cached input is not also input, reasoning is not also output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Unit {
+    /// Input tokens that were read afresh.
+    Input,
+    /// Input tokens that the provider read from its cache.
+    CacheRead,
+    /// Input tokens that the provider wrote into its cache.
+    CacheWrite,
+    /// Audio tokens of the input.
+    InputAudio,
+    /// Visible output tokens.
+    Output,
+    /// Output tokens spent on reasoning.
+    Reasoning,
+    /// Audio tokens of the output.
+    OutputAudio,
+}
+
+impl Unit {
+    /// Every class, in the order of storage.
+    pub const ALL: [Unit; 7] = [
+        Unit::Input,
+        Unit::CacheRead,
+        Unit::CacheWrite,
+        Unit::InputAudio,
+        Unit::Output,
+        Unit::Reasoning,
+        Unit::OutputAudio,
+    ];
+
+    /// The name used in configuration, in storage and on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Unit::Input => "input",
+            Unit::CacheRead => "cache_read",
+            Unit::CacheWrite => "cache_write",
+            Unit::InputAudio => "input_audio",
+            Unit::Output => "output",
+            Unit::Reasoning => "reasoning",
+            Unit::OutputAudio => "output_audio",
+        }
+    }
+
+    /// The class with this name.
+    pub fn parse(name: &str) -> Option<Unit> {
+        Unit::ALL.into_iter().find(|unit| unit.as_str() == name)
+    }
+
+    /// Whether the class counts what went in.
+    pub const fn is_input(self) -> bool {
+        matches!(
+            self,
+            Unit::Input | Unit::CacheRead | Unit::CacheWrite | Unit::InputAudio
+        )
+    }
+}
+
+/// The largest quantity of one class that is believed. A provider that reports more is reporting nonsense.
+pub const MAX_QUANTITY: u64 = 1_000_000_000;
+
+/// Quantities by class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    quantities: [u64; Unit::ALL.len()],
+}
+
+impl Usage {
+    /// Nothing consumed.
+    pub const ZERO: Usage = Usage {
+        quantities: [0; Unit::ALL.len()],
+    };
+
+    /// Plain input and output tokens.
+    pub fn tokens(input: u64, output: u64) -> Usage {
+        Usage::ZERO.with(Unit::Input, input).with(Unit::Output, output)
+    }
+
+    /// The same usage with this quantity for one class.
+    #[must_use]
+    pub fn with(mut self, unit: Unit, quantity: u64) -> Usage {
+        self.quantities[unit as usize] = quantity;
+        self
+    }
+
+    /// The quantity of a class.
+    pub const fn get(&self, unit: Unit) -> u64 {
+        self.quantities[unit as usize]
+    }
+
+    /// Classes with a quantity above zero.
+    pub fn iter(&self) -> impl Iterator<Item = (Unit, u64)> + '_ {
+        Unit::ALL
+            .into_iter()
+            .map(|unit| (unit, self.get(unit)))
+            .filter(|(_, quantity)| *quantity > 0)
+    }
+
+    /// Tokens that went in, of every class.
+    pub fn total_input(&self) -> u64 {
+        Unit::ALL
+            .into_iter()
+            .filter(|unit| unit.is_input())
+            .map(|unit| self.get(unit))
+            .fold(0, u64::saturating_add)
+    }
+
+    /// Tokens that came out, of every class.
+    pub fn total_output(&self) -> u64 {
+        Unit::ALL
+            .into_iter()
+            .filter(|unit| !unit.is_input())
+            .map(|unit| self.get(unit))
+            .fold(0, u64::saturating_add)
+    }
+
+    /// All tokens; what a tokens-per-minute limit counts.
+    pub fn total(&self) -> u64 {
+        self.total_input().saturating_add(self.total_output())
+    }
+
+    /// Whether nothing was consumed.
+    pub fn is_zero(&self) -> bool {
+        self.quantities.iter().all(|quantity| *quantity == 0)
+    }
+}
+
+/// How a call ended, as its usage row says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The answer was delivered.
+    Ok,
+    /// The caller left before the end.
+    ClientGone,
+    /// The upstream failed.
+    UpstreamError,
+    /// The upstream did not answer in time.
+    Timeout,
+    /// The prompt was blocked before generation.
+    BlockedInput,
+    /// The output was blocked after generation.
+    BlockedOutput,
+    /// The caller cancelled.
+    Cancelled,
+    /// The process died while the call ran.
+    Crashed,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Outcome; 8] = [
+        Outcome::Ok,
+        Outcome::ClientGone,
+        Outcome::UpstreamError,
+        Outcome::Timeout,
+        Outcome::BlockedInput,
+        Outcome::BlockedOutput,
+        Outcome::Cancelled,
+        Outcome::Crashed,
+    ];
+
+    /// The name used in storage and on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Ok => "ok",
+            Outcome::ClientGone => "client_gone",
+            Outcome::UpstreamError => "upstream_error",
+            Outcome::Timeout => "timeout",
+            Outcome::BlockedInput => "blocked_input",
+            Outcome::BlockedOutput => "blocked_output",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Crashed => "crashed",
+        }
+    }
+
+    /// The outcome with this name.
+    pub fn parse(name: &str) -> Option<Outcome> {
+        Outcome::ALL.into_iter().find(|outcome| outcome.as_str() == name)
+    }
+}

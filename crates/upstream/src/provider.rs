@@ -1,0 +1,37 @@
+//! A provider: a company or server whose models are called.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::error::UpstreamError;
+use crate::text::TextProvider;
+
+/// A model that a provider says it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedModel {
+    /// Its name there.
+    pub name: String,
+    /// Its context window in tokens, when the provider tells.
+    pub context_window: Option<u64>,
+}
+
+/// A provider. Each capability it lacks answers `None`.
+#[async_trait]
+pub trait Provider: Send + Sync {
+    /// The name of its configuration block.
+    fn id(&self) -> &str;
+
+    /// Whether its answers are simulated.
+    fn is_simulated(&self) -> bool {
+        false
+    }
+
+    /// Text generation.
+    fn text(&self) -> Option<&dyn TextProvider> {
+        None
+    }
+
+    /// The models it has now. Costs nothing; used at start, by discovery and by the doctor.
+    async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError>;
+}

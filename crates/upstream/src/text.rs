@@ -1,0 +1,138 @@
+//! Text generation by an upstream.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use tollgate_types::generate::GenerateResponse;
+use tollgate_types::stream::StreamEvent;
+use tollgate_types::{Format, Usage};
+
+use crate::context::CallContext;
+use crate::error::UpstreamError;
+
+/// What a format's own pass over a body has learned, kept so that an adapter of the same format need not look again. A
+/// port knows no formats, so it is opaque here.
+#[derive(Clone)]
+pub struct Outline(Arc<dyn Any + Send + Sync>);
+
+impl Outline {
+    /// Keeps what a format knows.
+    pub fn new<T: Any + Send + Sync>(known: T) -> Self {
+        Self(Arc::new(known))
+    }
+
+    /// What is known, if it is of this kind.
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+impl fmt::Debug for Outline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Outline(…)")
+    }
+}
+
+/// A request as the caller sent it, validated, with what the gateway changes about it.
+#[derive(Clone, Debug)]
+pub struct TextCall {
+    /// The shape of `body`.
+    pub format: Format,
+    /// The caller's bytes. An adapter whose upstream speaks the same format splices and forwards them; another one
+    /// decodes them.
+    pub body: Bytes,
+    /// What the format knows of `body` already.
+    pub outline: Option<Outline>,
+    /// The model's name at the upstream.
+    pub upstream_model: Arc<str>,
+    /// The model as the caller named it; answers carry it.
+    pub public_model: Arc<str>,
+    /// Whether the caller wants a stream.
+    pub stream: bool,
+    /// Whether the caller asked for usage at the end of the stream. The upstream is always asked.
+    pub include_usage: bool,
+    /// A cap on output tokens that the gateway sets because the caller set none and the balance covers no more.
+    pub clamp_output: Option<u64>,
+}
+
+/// Something in the caller's own format, ready to be sent, or in the common form, to be encoded.
+#[derive(Clone, Debug)]
+pub enum Payload<T> {
+    /// Bytes of this format: a whole JSON body, or one whole server-sent event with its blank line.
+    Raw(Format, Bytes),
+    /// The common form.
+    Common(Box<T>),
+}
+
+/// What an upstream answers.
+pub enum TextReply {
+    /// All at once.
+    Whole(TextAnswer),
+    /// Piece by piece.
+    Stream(TextStream),
+}
+
+/// A whole answer. `public_model` stands in it already.
+#[derive(Clone, Debug)]
+pub struct TextAnswer {
+    /// The answer.
+    pub payload: Payload<GenerateResponse>,
+    /// What the upstream says it consumed; `None` when it says nothing, which is not the same as zero.
+    pub usage: Option<Usage>,
+    /// Bytes of generated text, reasoning and tool arguments: what an estimate counts when there is no report.
+    pub output_bytes: u64,
+}
+
+/// A streamed answer. Dropping it ends the call to the upstream. The stream ends after a chunk of kind
+/// [`ChunkKind::End`], or after an error; one that ends without either was cut.
+pub type TextStream = BoxStream<'static, Result<TextChunk, UpstreamError>>;
+
+/// One event of a streamed answer.
+#[derive(Clone, Debug)]
+pub struct TextChunk {
+    /// What the event is.
+    pub kind: ChunkKind,
+    /// The event; `None` for what the caller must not see, such as usage that it did not ask for.
+    pub payload: Option<Payload<StreamEvent>>,
+    /// What the upstream says was consumed so far, when the event says so. Later reports replace earlier ones.
+    pub usage: Option<Usage>,
+    /// Bytes of generated text, reasoning and tool arguments in it.
+    pub output_bytes: u64,
+}
+
+/// What an event of a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkKind {
+    /// Framing before the first content: nothing is lost if the call is tried elsewhere.
+    Preamble,
+    /// Content, or the reason why a choice ended.
+    Content,
+    /// The usage report.
+    Usage,
+    /// The proper end of the stream, such as `[DONE]`.
+    End,
+}
+
+/// Generates text.
+#[async_trait]
+pub trait TextProvider: Send + Sync {
+    /// Sends the call and answers when the response headers are there. The upstream must not be called twice.
+    /// Errors say whether any byte was sent.
+    async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError>;
+
+    /// Top-level fields outside the caller's format that it lets through to the upstream. Others are refused at the
+    /// door.
+    fn allowed_fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Top-level fields of the caller's format that it leaves out because its upstream refuses them and an answer is
+    /// the same without them. The caller is told which of its fields were ignored.
+    fn dropped_fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+}

@@ -1,0 +1,46 @@
+//! Whole answers: the caller gets the upstream's answer with its own name of the model and its own cost.
+
+#![no_main]
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use serde_json::{Value, json};
+use tollgate_formats::openai_chat::{decode_response, inspect_response, splice_response, with_cost};
+use tollgate_fuzz::tree;
+use tollgate_types::Credits;
+
+fuzz_target!(|data: &[u8]| {
+    let body = Bytes::copy_from_slice(data);
+    let _ = decode_response(&body);
+    let Ok(head) = inspect_response(&body) else {
+        return;
+    };
+    assert!(head.output_bytes <= body.len() as u64);
+    let cost = Credits::from_nanos(6_800);
+    let plain = splice_response(&body, &head, "maker/model", None);
+    let priced = splice_response(&body, &head, "maker/model", Some(cost));
+    let later = with_cost(&plain, cost).expect("what was spliced can be read");
+    for out in [&plain, &priced, &later] {
+        let again = inspect_response(out).expect("what was spliced can be read");
+        assert_eq!(again.report, head.report);
+        assert_eq!(
+            (again.choices, again.output_bytes),
+            (head.choices, head.output_bytes)
+        );
+    }
+    let Some(before) = tree(&body) else {
+        return;
+    };
+    assert_eq!(tree(&plain), Some(expected(&before, None)));
+    assert_eq!(tree(&priced), Some(expected(&before, Some(cost))));
+    assert_eq!(tree(&later), tree(&priced));
+});
+
+fn expected(before: &Value, cost: Option<Credits>) -> Value {
+    let mut out = before.clone();
+    out["model"] = json!("maker/model");
+    if let Some(usage) = out.get_mut("usage") {
+        tollgate_fuzz::with_cost(usage, cost);
+    }
+    out
+}

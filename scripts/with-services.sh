@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Runs a command with the services that the tests need, and passes on its exit status.
+#
+#   scripts/with-services.sh COMMAND [ARGUMENT…]
+#
+# Sets TEST_PG_URL, the address of a PostgreSQL in which the tests make and drop databases of their own:
+#   1. TEST_PG_URL itself, when it is set already;
+#   2. the server that answers on 127.0.0.1:5432 to user postgres without a password;
+#   3. a server of our own: PostgreSQL from Debian's packages (installed when absent) on a free port, with its
+#      data in a temporary folder; it is stopped and removed at the end.
+# TOLLGATE_OWN_SERVICES=1 skips the second.
+set -euo pipefail
+
+# Debian 12's major version; its package archive holds no other.
+readonly PG_MAJOR=15
+readonly LOCAL_URL=postgres://postgres@127.0.0.1:5432/postgres
+
+own_folder=
+own_programs=
+
+say() { echo "with-services: $*" >&2; }
+
+# Runs a command as a user whom initdb accepts: it refuses root.
+unprivileged() {
+  if [ "$(id -u)" -eq 0 ]; then
+    runuser -u postgres -- "$@"
+  else
+    "$@"
+  fi
+}
+
+answers() {
+  command -v psql >/dev/null &&
+    PGCONNECT_TIMEOUT=5 psql --no-psqlrc --quiet --no-password --command 'select 1' "$1" >/dev/null 2>&1
+}
+
+find_programs() {
+  local folder
+  for folder in "/usr/lib/postgresql/$PG_MAJOR/bin" /usr/lib/postgresql/*/bin; do
+    if [ -x "$folder/initdb" ]; then
+      echo "$folder"
+      return
+    fi
+  done
+  # Other systems have them on the path.
+  if command -v initdb >/dev/null; then
+    dirname "$(command -v initdb)"
+  fi
+}
+
+install_programs() {
+  local root=()
+  if ! command -v apt-get >/dev/null; then
+    say "install PostgreSQL $PG_MAJOR or newer, or set TEST_PG_URL"
+    exit 1
+  fi
+  if [ "$(id -u)" -ne 0 ]; then
+    root=(sudo)
+  fi
+  say "installing postgresql-$PG_MAJOR"
+  "${root[@]}" apt-get update -qq >&2
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "postgresql-$PG_MAJOR" >&2
+}
+
+# Starts a server in $own_folder on a free port and sets TEST_PG_URL.
+start_own() {
+  local programs port options attempt
+  programs=$(find_programs)
+  if [ -z "$programs" ]; then
+    install_programs
+    programs=$(find_programs)
+  fi
+  own_folder=$(mktemp -d "${TMPDIR:-/tmp}/tollgate-services.XXXXXX")
+  if [ "$(id -u)" -eq 0 ]; then
+    chown postgres "$own_folder"
+  fi
+  unprivileged "$programs/initdb" --pgdata "$own_folder/data" --username postgres --auth trust --encoding UTF8 \
+    --no-locale --no-sync >"$own_folder/initdb.log"
+  for attempt in 1 2 3 4 5; do
+    # Below the range from which the system hands out ports of its own.
+    port=$((20000 + RANDOM % 10000))
+    options="-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories=$own_folder/data -c max_connections=200"
+    if unprivileged "$programs/pg_ctl" start --silent --wait --pgdata "$own_folder/data" \
+      --log "$own_folder/data/server.log" --options "$options"; then
+      TEST_PG_URL=postgres://postgres@127.0.0.1:$port/postgres
+      own_programs=$programs
+      say "PostgreSQL of our own on port $port"
+      return
+    fi
+    say "attempt $attempt: port $port did not do"
+  done
+  cat "$own_folder/data/server.log" >&2
+  exit 1
+}
+
+# shellcheck disable=SC2317 # It is called by the trap.
+stop_own() {
+  if [ -z "$own_folder" ]; then
+    return
+  fi
+  if [ -n "$own_programs" ]; then
+    unprivileged "$own_programs/pg_ctl" stop --silent --mode immediate --pgdata "$own_folder/data" || true
+  fi
+  rm -rf "$own_folder"
+}
+
+if [ $# -eq 0 ]; then
+  echo "usage: scripts/with-services.sh COMMAND [ARGUMENT…]" >&2
+  exit 2
+fi
+trap stop_own EXIT
+if [ -n "${TEST_PG_URL:-}" ]; then
+  say "PostgreSQL from TEST_PG_URL"
+elif [ "${TOLLGATE_OWN_SERVICES:-0}" != 1 ] && answers "$LOCAL_URL"; then
+  TEST_PG_URL=$LOCAL_URL
+  say "PostgreSQL on 127.0.0.1:5432"
+else
+  start_own
+fi
+export TEST_PG_URL
+status=0
+"$@" || status=$?
+exit "$status"

@@ -1,0 +1,143 @@
+//! The committed API document: it is what the code generates, and it never loses or narrows anything.
+//!
+//! Losses are looked for relative to the last commit, so that a rewritten working file cannot hide one.
+
+mod operations;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+
+const DOCUMENT: &str = "docs/openapi.json";
+
+/// What both commands accept.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// A document generated earlier; without it the gateway is built and asked.
+    from: Option<PathBuf>,
+    /// Write although something is lost or narrowed.
+    allow_breaking: bool,
+}
+
+impl Options {
+    /// Reads the words after `openapi check` or `openapi write`.
+    pub fn parse(words: &[&str]) -> anyhow::Result<Self> {
+        let mut options = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--from" => options.from = Some(words.next().context("--from takes a file")?.into()),
+                "--allow-breaking" => options.allow_breaking = true,
+                _ => bail!("unknown option `{word}`"),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// `openapi check`: false when the document is stale or has lost something.
+pub fn check(root: &Path, options: &Options) -> anyhow::Result<bool> {
+    ensure!(!options.allow_breaking, "--allow-breaking is for `openapi write`");
+    let generated = generate(root, options)?;
+    let losses = match last_committed(root)? {
+        Some(committed) => operations::losses(&committed, &generated),
+        None => Vec::new(),
+    };
+    print_losses(&losses);
+    let current = read_document(root)?.as_ref() == Some(&generated);
+    if !current {
+        println!("{DOCUMENT} is not what the code generates: run `cargo xtask openapi write` and commit it");
+    }
+    if current && losses.is_empty() {
+        println!("{DOCUMENT} is current and has lost nothing");
+    }
+    Ok(current && losses.is_empty())
+}
+
+/// `openapi write`: false when it refused.
+pub fn write(root: &Path, options: &Options) -> anyhow::Result<bool> {
+    let generated = generate(root, options)?;
+    let losses = match last_committed(root)? {
+        Some(committed) => operations::losses(&committed, &generated),
+        None => Vec::new(),
+    };
+    print_losses(&losses);
+    if !losses.is_empty() && !options.allow_breaking {
+        println!("nothing written: within /v1 the API only grows; --allow-breaking writes all the same");
+        return Ok(false);
+    }
+    let mut text = serde_json::to_string_pretty(&generated)?;
+    text.push('\n');
+    fs::write(root.join(DOCUMENT), text).with_context(|| format!("writing {DOCUMENT}"))?;
+    println!("{DOCUMENT} written");
+    Ok(true)
+}
+
+fn print_losses(losses: &[String]) {
+    for loss in losses {
+        println!("lost or narrowed: {loss}");
+    }
+}
+
+/// The document as the code has it now.
+fn generate(root: &Path, options: &Options) -> anyhow::Result<Value> {
+    if let Some(file) = &options.from {
+        let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+        return parse(&text, &file.display().to_string());
+    }
+    let output = Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "--package", "tollgate", "--", "openapi"])
+        .current_dir(root)
+        .output()
+        .context("running tollgate openapi")?;
+    ensure!(
+        output.status.success(),
+        "tollgate openapi failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    parse(
+        &String::from_utf8_lossy(&output.stdout),
+        "what tollgate openapi printed",
+    )
+}
+
+/// The working file, or nothing when it is not written yet.
+fn read_document(root: &Path) -> anyhow::Result<Option<Value>> {
+    let file = root.join(DOCUMENT);
+    if !file.exists() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(file).with_context(|| format!("reading {DOCUMENT}"))?;
+    parse(&text, DOCUMENT).map(Some)
+}
+
+/// The document of the last commit. Outside a checkout the working file stands in for it.
+fn last_committed(root: &Path) -> anyhow::Result<Option<Value>> {
+    let git = |arguments: &[&str]| Command::new("git").args(arguments).current_dir(root).output();
+    let in_checkout =
+        git(&["rev-parse", "--verify", "--quiet", "HEAD"]).is_ok_and(|output| output.status.success());
+    if !in_checkout {
+        return read_document(root);
+    }
+    // `./` makes the path relative to this folder, should the checkout begin above it.
+    let output = git(&["show", &format!("HEAD:./{DOCUMENT}")]).context("running git show")?;
+    if !output.status.success() {
+        return Ok(None);
+    }
+    parse(&String::from_utf8_lossy(&output.stdout), "the committed document").map(Some)
+}
+
+fn parse(text: &str, what: &str) -> anyhow::Result<Value> {
+    let document: Value = serde_json::from_str(text).with_context(|| format!("{what} is not JSON"))?;
+    ensure!(
+        document["openapi"].is_string() && document["paths"].is_object(),
+        "{what} is not an OpenAPI document"
+    );
+    Ok(document)
+}

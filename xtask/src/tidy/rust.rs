@@ -1,0 +1,260 @@
+//! Just enough of Rust's lexical rules to look at code without its comments and strings.
+
+/// Which parts of the source stay.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Code alone: comments, strings and characters become spaces.
+    Code,
+    /// Code and literals: only comments become spaces.
+    CodeAndLiterals,
+}
+
+/// The source with the other parts blanked out; lines and byte offsets stay as they are.
+pub fn blank(text: &str, keep: Keep) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let (length, hidden) = match token(rest, out.chars().next_back()) {
+            Token::Comment(length) => (length, true),
+            Token::Literal(length) => (length, keep == Keep::Code),
+            Token::Other => (first.len_utf8(), false),
+        };
+        let (part, after) = rest.split_at(length);
+        if hidden {
+            out.extend(part.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
+        } else {
+            out.push_str(part);
+        }
+        rest = after;
+    }
+    out
+}
+
+enum Token {
+    Comment(usize),
+    Literal(usize),
+    Other,
+}
+
+/// What stands at the beginning of `rest`, with its length in bytes.
+fn token(rest: &str, before: Option<char>) -> Token {
+    if rest.starts_with("//") {
+        return Token::Comment(rest.find('\n').unwrap_or(rest.len()));
+    }
+    if rest.starts_with("/*") {
+        return Token::Comment(block_comment(rest));
+    }
+    if before.is_some_and(is_word) {
+        // The `r` of `for"…"` is no raw string; Rust 2021 forbids such prefixes.
+        return if rest.starts_with('"') {
+            Token::Literal(quoted(rest, '"'))
+        } else {
+            Token::Other
+        };
+    }
+    let prefix = rest.find(|c| !matches!(c, 'b' | 'c' | 'r')).unwrap_or(rest.len());
+    let (letters, body) = rest.split_at(prefix);
+    let hashes = body.len() - body.trim_start_matches('#').len();
+    if letters.ends_with('r') && body[hashes..].starts_with('"') {
+        return Token::Literal(prefix + raw(body, hashes));
+    }
+    if prefix <= 1 && body.starts_with('"') {
+        return Token::Literal(prefix + quoted(body, '"'));
+    }
+    if prefix <= 1 && is_character(body) {
+        return Token::Literal(prefix + quoted(body, '\''));
+    }
+    Token::Other
+}
+
+/// Length of a block comment, which may hold others.
+fn block_comment(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let (mut depth, mut at) = (0_usize, 0);
+    while at < bytes.len() {
+        if bytes[at..].starts_with(b"/*") {
+            depth += 1;
+            at += 2;
+        } else if bytes[at..].starts_with(b"*/") {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return at;
+            }
+        } else {
+            at += 1;
+        }
+    }
+    bytes.len()
+}
+
+/// Length of a literal between two of these marks, with escapes.
+fn quoted(text: &str, mark: char) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        if !escaped && c == mark {
+            return at + c.len_utf8();
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    text.len()
+}
+
+/// Length of a raw string that begins with so many hashes.
+fn raw(text: &str, hashes: usize) -> usize {
+    let end = format!("\"{}", "#".repeat(hashes));
+    let start = hashes + 1;
+    text[start..]
+        .find(&end)
+        .map_or(text.len(), |at| start + at + end.len())
+}
+
+/// Whether a character literal begins here and not a lifetime.
+fn is_character(text: &str) -> bool {
+    let mut chars = text.chars();
+    if chars.next() != Some('\'') {
+        return false;
+    }
+    match chars.next() {
+        Some('\\') => true,
+        Some(_) => chars.next() == Some('\''),
+        None => false,
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Byte offsets at which `word` stands as a whole identifier or path.
+pub fn find_word(code: &str, word: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices(word) {
+        let before = code[..at].chars().next_back();
+        let after = code[at + word.len()..].chars().next();
+        if !before.is_some_and(is_word) && !after.is_some_and(is_word) {
+            found.push(at);
+        }
+    }
+    found
+}
+
+/// The line, from 1, of a byte offset.
+pub fn line_of(text: &str, offset: usize) -> usize {
+    text[..offset].matches('\n').count() + 1
+}
+
+/// A function with the lines it takes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Function<'a> {
+    /// Its name without the module's path.
+    pub name: &'a str,
+    /// The line of `fn`, from 1.
+    pub line: usize,
+    /// From `fn` to the closing brace.
+    pub lines: usize,
+}
+
+/// Every function that has a body, nested ones too. Takes code that is blanked already.
+pub fn functions(code: &str) -> Vec<Function<'_>> {
+    find_word(code, "fn")
+        .into_iter()
+        .filter_map(|at| function(code, at))
+        .collect()
+}
+
+fn function(code: &str, at: usize) -> Option<Function<'_>> {
+    let rest = &code[at + 2..];
+    let signature = rest.trim_start();
+    let name = &signature[..signature.find(|c| !is_word(c)).unwrap_or(signature.len())];
+    // `fn(u8) -> u8` is a type, not a function.
+    if name.is_empty() {
+        return None;
+    }
+    let open = body(rest)?;
+    let close = open + matching_brace(&rest[open..])?;
+    Some(Function {
+        name,
+        line: line_of(code, at),
+        lines: rest[..close].matches('\n').count() + 1,
+    })
+}
+
+/// Offset of the brace that opens the body; a trait's method may have none.
+fn body(code: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (at, c) in code.char_indices() {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.checked_sub(1)?,
+            '{' if depth == 0 => return Some(at),
+            ';' if depth == 0 => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Offset of the brace that closes the one `code` begins with.
+fn matching_brace(code: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (at, c) in code.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.checked_sub(1)?,
+            _ => continue,
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_literals_are_blanked() {
+        for (source, expected) in [
+            ("a // b", "a     "),
+            ("a /* b /* c */ d */ e", "a                   e"),
+            (r#"f("a \" b") g"#, "f(        ) g"),
+            (r##"r#"a " b"# x"##, "           x"),
+            (r#"br"a" x"#, "      x"),
+            ("'a' 'b: &'static x", "    'b: &'static x"),
+            (r"'\'' x '\\' y", "     x      y"),
+            ("\"é\" x", "     x"),
+            ("\"a\nb\" x", "  \n   x"),
+        ] {
+            assert_eq!(blank(source, Keep::Code), expected, "{source}");
+        }
+    }
+
+    #[test]
+    fn literals_stay_when_asked_for() {
+        assert_eq!(
+            blank("x(\"a // b\") // c", Keep::CodeAndLiterals),
+            "x(\"a // b\")     "
+        );
+    }
+
+    #[test]
+    fn words_are_whole() {
+        assert_eq!(find_word("http::x my_http http2 http", "http"), [0, 22]);
+    }
+
+    #[test]
+    fn functions_have_a_body() {
+        let code = "trait T { fn none(); }\nfn one(a: [u8; 4]) {\n  if a { b }\n}\ntype F = fn(u8) -> u8;\n";
+        assert_eq!(
+            functions(code),
+            [Function {
+                name: "one",
+                line: 2,
+                lines: 3
+            }]
+        );
+    }
+}

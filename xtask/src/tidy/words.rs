@@ -1,0 +1,73 @@
+//! The repository speaks of the project alone: no paths of one machine, no talk about how work was handed out.
+
+use super::Fault;
+use super::tree::Tree;
+
+/// This table names what it forbids.
+const SELF: &str = "xtask/src/tidy/words.rs";
+
+/// Looked for in lower case, in every text file.
+const FORBIDDEN: &[&str] = &[
+    "/work/",
+    "/root/",
+    "/home/",
+    "../shared",
+    "the brief",
+    "workplace",
+    "co-authored-by",
+];
+
+/// Checks all text files.
+pub fn check(tree: &Tree) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for file in tree.files.iter().filter(|file| file.path != SELF) {
+        for (index, line) in file.text.lines().enumerate() {
+            let line = line.to_lowercase();
+            let phrase = FORBIDDEN.iter().find(|phrase| line.contains(**phrase)).copied();
+            if let Some(phrase) = phrase.or_else(|| names_an_issue(&line).then_some("the number of an issue"))
+            {
+                faults.push(Fault::at(
+                    &file.path,
+                    index + 1,
+                    format!("{phrase}: say it so that it is true for every reader"),
+                ));
+            }
+        }
+    }
+    faults
+}
+
+/// `issue 7` and `issue #7` without a link: a reader elsewhere cannot look it up.
+fn names_an_issue(line: &str) -> bool {
+    line.match_indices("issue ").any(|(at, word)| {
+        let number = line[at + word.len()..].trim_start_matches('#');
+        number.starts_with(|c: char| c.is_ascii_digit())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_one_machine_are_found() {
+        for (text, expected) in [
+            ("see /work/notes.md", 1),
+            ("cd /home/someone/tollgate", 1),
+            ("as ../shared/spec says", 1),
+            ("As issue #7 says", 1),
+            ("done for Issue 7", 1),
+            ("an issue with 7 parts; /workspace; network/", 0),
+        ] {
+            assert_eq!(check(&Tree::of(&[("docs/a.md", text)])).len(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_this_table_may_name_them() {
+        assert_eq!(
+            check(&Tree::of(&[(SELF, "/work/"), ("xtask/src/main.rs", "/work/")])).len(),
+            1
+        );
+    }
+}
