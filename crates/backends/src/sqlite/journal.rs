@@ -1,13 +1,13 @@
 //! What happened, in order, before it is in the database: an append-only file that survives the death of the process.
 //!
-//! [`Journal::append`] gives a record its number, writes it and queues it for the database in one step, so that the
+//! [`Journal::append`] gives a record its number, puts it into the file and queues it for the database in one step, so that the
 //! order of the file is the order of the queue. A thread brings the file to the disk every few milliseconds.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
@@ -47,8 +47,10 @@ pub(super) enum Entry {
 pub(super) struct Journal {
     dir: PathBuf,
     installation: Installation,
-    segment_bytes: u64,
+    segment_bytes: usize,
     sync_after: Duration,
+    /// The number of the next segment.
+    next_segment: AtomicU64,
     tail: Mutex<Tail>,
     full: Mutex<VecDeque<FullSegment>>,
     dirty: AtomicBool,
@@ -59,9 +61,9 @@ pub(super) struct Journal {
 
 /// Where records are appended.
 struct Tail {
-    file: Arc<File>,
-    path: PathBuf,
-    length: u64,
+    segment: Segment,
+    /// The segment after it, made before it is needed.
+    spare: Option<Segment>,
     next: u64,
     pending: Vec<Entry>,
     frame: Frame,
@@ -85,7 +87,7 @@ pub(super) struct JournalConfig {
     /// The first number to give.
     pub(super) next: u64,
     /// When to begin another segment.
-    pub(super) segment_bytes: u64,
+    pub(super) segment_bytes: usize,
     /// How long a record may wait for the disk.
     pub(super) sync_after: Duration,
 }
@@ -93,18 +95,24 @@ pub(super) struct JournalConfig {
 impl Journal {
     /// Begins a journal in its directory.
     pub(super) fn create(config: JournalConfig) -> Result<Journal> {
-        let segment = Segment::create(&config.dir, config.installation, config.next).map_err(unavailable)?;
+        let next_segment = AtomicU64::new(config.next + 1);
+        let segment = Segment::create(
+            &config.dir,
+            config.installation,
+            config.next,
+            config.segment_bytes,
+        );
         Ok(Journal {
             tail: Mutex::new(Tail {
-                file: Arc::new(segment.file),
-                path: segment.path,
-                length: segment.length,
+                segment: segment.map_err(unavailable)?,
+                spare: None,
                 next: config.next,
                 pending: Vec::new(),
                 frame: Frame::default(),
                 unsynced: Vec::new(),
                 closed: false,
             }),
+            next_segment,
             dir: config.dir,
             installation: config.installation,
             segment_bytes: config.segment_bytes,
@@ -117,7 +125,7 @@ impl Journal {
         })
     }
 
-    /// Writes the record that `entry` makes and queues it for the database. Answers its number and how many are
+    /// Keeps the record that `entry` makes and queues it for the database. Answers its number and how many are
     /// queued. `Unavailable` when nothing was written.
     pub(super) fn append(&self, entry: impl FnOnce(u64) -> Entry) -> Result<(u64, usize)> {
         let mut tail = lock(&self.tail);
@@ -129,21 +137,44 @@ impl Journal {
             Entry::Hold { hold, .. } => tail.frame.hold(seq, hold),
             Entry::Settle { settlement, .. } => tail.frame.settle(seq, settlement),
         };
-        if let Err(error) = (&*tail.file).write_all(bytes) {
-            // A part of the record may be in the file. Records behind it would be lost with it.
-            if tail.file.set_len(tail.length).is_err() {
-                self.broken.store(true, Ordering::SeqCst);
-            }
-            tracing::error!(%error, "cannot write the journal");
-            return Err(unavailable(error));
+        if !tail.segment.append(bytes) {
+            let bytes = bytes.len();
+            self.change_segment(tail, bytes)?;
+            let fits = tail.segment.append(tail.frame.bytes());
+            debug_assert!(fits, "a new segment has room for the record that it was made for");
         }
-        tail.length += bytes.len() as u64;
         tail.next += 1;
         tail.pending.push(entry);
         if !self.dirty.load(Ordering::Relaxed) && !self.dirty.swap(true, Ordering::AcqRel) {
             self.wake_syncer();
         }
         Ok((seq, tail.pending.len()))
+    }
+
+    /// Goes on in another segment, which has room for a record of this many bytes.
+    #[cold]
+    fn change_segment(&self, tail: &mut Tail, record: usize) -> Result<()> {
+        let spare = tail.spare.take().filter(|spare| spare.has_room(record));
+        let segment = match spare {
+            Some(spare) => spare,
+            None => self.make_segment(record).map_err(|error| {
+                tracing::error!(%error, "cannot write the journal");
+                unavailable(error)
+            })?,
+        };
+        let full = std::mem::replace(&mut tail.segment, segment);
+        tail.unsynced.push(full.file);
+        lock(&self.full).push_back(FullSegment {
+            path: full.path,
+            last: tail.next - 1,
+        });
+        Ok(())
+    }
+
+    fn make_segment(&self, record: usize) -> io::Result<Segment> {
+        let number = self.next_segment.fetch_add(1, Ordering::Relaxed);
+        let bytes = self.segment_bytes.max(Segment::size_for(record));
+        Segment::create(&self.dir, self.installation, number, bytes)
     }
 
     fn check_open(&self, tail: &Tail) -> Result<()> {
@@ -184,16 +215,18 @@ impl Journal {
         lock(&self.tail).closed = true;
     }
 
-    /// Begins another segment when this one is full, and removes segments whose records are all below `needed`.
+    /// Makes the next segment when it will soon be needed, and removes segments whose records are all below `needed`.
     pub(super) fn tidy(&self, needed: u64) -> io::Result<()> {
-        let (length, next) = {
+        let wants_spare = {
             let tail = lock(&self.tail);
-            (tail.length, tail.next)
+            tail.spare.is_none() && tail.segment.is_half_full()
         };
-        if length >= self.segment_bytes {
+        if wants_spare {
             // The file is made outside the lock; records that come meanwhile still go to the old one.
-            let segment = Segment::create(&self.dir, self.installation, next)?;
-            self.begin(segment);
+            let spare = self.make_segment(0)?;
+            if let Some(unused) = lock(&self.tail).spare.replace(spare) {
+                fs::remove_file(unused.path)?;
+            }
         }
         let mut full = lock(&self.full);
         while full.front().is_some_and(|segment| segment.last < needed) {
@@ -204,23 +237,16 @@ impl Journal {
         Ok(())
     }
 
-    fn begin(&self, segment: Segment) {
-        let mut tail = lock(&self.tail);
-        let file = std::mem::replace(&mut tail.file, Arc::new(segment.file));
-        tail.unsynced.push(file);
-        let path = std::mem::replace(&mut tail.path, segment.path);
-        tail.length = segment.length;
-        let last = tail.next - 1;
-        drop(tail);
-        lock(&self.full).push_back(FullSegment { path, last });
-    }
-
     /// Removes every segment. Nothing may be appended afterwards.
     pub(super) fn remove(&self) -> io::Result<()> {
         for segment in lock(&self.full).drain(..) {
             fs::remove_file(segment.path)?;
         }
-        fs::remove_file(&lock(&self.tail).path)?;
+        let mut tail = lock(&self.tail);
+        if let Some(spare) = tail.spare.take() {
+            fs::remove_file(spare.path)?;
+        }
+        fs::remove_file(&tail.segment.path)?;
         File::open(&self.dir)?.sync_all()
     }
 
@@ -268,7 +294,7 @@ impl Journal {
         let files = {
             let mut tail = lock(&self.tail);
             let mut files = std::mem::take(&mut tail.unsynced);
-            files.push(tail.file.clone());
+            files.push(tail.segment.file.clone());
             files
         };
         for file in files {
@@ -278,14 +304,6 @@ impl Journal {
                 tracing::error!(%error, "cannot bring the journal to the disk: new calls are refused");
             }
         }
-    }
-}
-
-#[cfg(test)]
-impl Journal {
-    /// Writes to another file; answers the one that it wrote to.
-    pub(super) fn replace_file(&self, file: Arc<File>) -> Arc<File> {
-        std::mem::replace(&mut lock(&self.tail).file, file)
     }
 }
 

@@ -73,8 +73,8 @@ pub struct SqliteConfig {
     pub commit_after: Duration,
     /// How long a record may wait for the disk; a power cut can take back what was answered in this time.
     pub sync_after: Duration,
-    /// Size at which the journal begins another file.
-    pub segment_bytes: u64,
+    /// Size of the journal's files.
+    pub segment_bytes: usize,
     /// Where the time comes from.
     pub clock: Arc<dyn Clock>,
 }
@@ -89,7 +89,7 @@ impl SqliteConfig {
             commit_records: 16_384,
             commit_after: Duration::from_millis(200),
             sync_after: Duration::from_millis(5),
-            segment_bytes: 16 << 20,
+            segment_bytes: 8 << 20,
             clock,
         }
     }

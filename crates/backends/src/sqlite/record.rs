@@ -96,6 +96,11 @@ impl Frame {
         self.seal()
     }
 
+    /// The frame.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     fn begin(&mut self, seq: u64, kind: u8) -> &mut Frame {
         self.0.clear();
         self.0.resize(FRAME_HEAD, 0);
@@ -148,7 +153,8 @@ pub(super) enum Next {
 /// Reads one record and moves behind it.
 pub(super) fn read(bytes: &mut &[u8]) -> Next {
     let Some((body, rest)) = frame(bytes) else {
-        return Next::End { torn: bytes.len() };
+        let torn = if is_unused(bytes) { 0 } else { bytes.len() };
+        return Next::End { torn };
     };
     *bytes = rest;
     match decode(&mut Fields(body)) {
@@ -157,11 +163,16 @@ pub(super) fn read(bytes: &mut &[u8]) -> Next {
     }
 }
 
+/// Whether no record begins here: the first bytes of a record are written last, and its length is never zero.
+fn is_unused(bytes: &[u8]) -> bool {
+    bytes.iter().take(size_of::<u32>()).all(|byte| *byte == 0)
+}
+
 fn frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let (crc, rest) = rest.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
-    // A file that lost its end in a power cut may go on with zeros; they are no frame.
+    // What was never written is zeros; they are no frame.
     let (body, rest) = rest
         .split_at_checked(length)
         .filter(|(body, _)| !body.is_empty())?;
@@ -321,8 +332,18 @@ mod tests {
             assert_eq!(read(&mut rest), Next::Record(41, Record::Hold(hold())));
             assert_eq!(read(&mut rest), Next::End { torn: end - first }, "{end}");
         }
-        let zeros = [0; 64];
-        assert_eq!(read(&mut zeros.as_slice()), Next::End { torn: 64 });
+    }
+
+    #[test]
+    fn what_was_not_written_to_its_end_is_no_record() {
+        let mut bytes = two_frames();
+        bytes.resize(bytes.len() + 64, 0);
+        let unfinished = bytes.len() - 60;
+        bytes[unfinished..].fill(7);
+        let mut rest = bytes.as_slice();
+        assert!(matches!(read(&mut rest), Next::Record(41, _)));
+        assert!(matches!(read(&mut rest), Next::Record(42, _)));
+        assert_eq!(read(&mut rest), Next::End { torn: 0 });
     }
 
     #[test]

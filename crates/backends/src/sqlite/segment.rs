@@ -1,11 +1,17 @@
-//! The journal's files. Each begins with a header, then come frames ([`super::record`]).
+//! The journal's files. Each begins with a header, then come frames ([`super::record`]), then zeros up to its full size.
 //!
 //! Header: magic (8 bytes, the last one is the version), installation (16 bytes), CRC-32 of both (u32).
+//!
+//! A file has its full size from the beginning and is written through memory that the kernel shares with it: a record
+//! that was copied there survives the death of the process like one that was written by a call, at the price of a copy.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
+use memmap2::MmapMut;
 use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
 use super::record::{Next, Record, read};
@@ -20,10 +26,10 @@ pub(super) type Installation = [u8; 16];
 pub(super) struct Segment {
     /// Where it is.
     pub(super) path: PathBuf,
-    /// The file, opened to append.
-    pub(super) file: File,
-    /// Its length.
-    pub(super) length: u64,
+    /// The file.
+    pub(super) file: Arc<File>,
+    map: MmapMut,
+    length: usize,
 }
 
 /// What was found in the segments of an earlier run.
@@ -36,19 +42,90 @@ pub(super) struct Found {
 }
 
 impl Segment {
-    /// Creates the segment whose records have `next` and larger numbers, durably.
-    pub(super) fn create(dir: &Path, installation: Installation, next: u64) -> io::Result<Segment> {
-        let path = dir.join(format!("journal-{next:020}.log"));
-        let mut file = OpenOptions::new().create_new(true).append(true).open(&path)?;
-        file.write_all(&header(installation))?;
+    /// Creates a segment of this many bytes, durably. Segments are read in the order of their numbers.
+    pub(super) fn create(
+        dir: &Path,
+        installation: Installation,
+        number: u64,
+        bytes: usize,
+    ) -> io::Result<Segment> {
+        let path = dir.join(format!("journal-{number:020}.log"));
+        let file = OpenOptions::new()
+            .create_new(true)
+            .read(true)
+            .write(true)
+            .open(&path)?;
+        allocate(&file, bytes.max(HEADER))?;
+        let mut map = map(&file)?;
+        map[..HEADER].copy_from_slice(&header(installation));
         file.sync_all()?;
         File::open(dir)?.sync_all()?;
         Ok(Segment {
             path,
-            file,
-            length: HEADER as u64,
+            file: Arc::new(file),
+            map,
+            length: HEADER,
         })
     }
+
+    /// Bytes that a record of this many needs in a segment of its own.
+    pub(super) const fn size_for(record: usize) -> usize {
+        HEADER + record
+    }
+
+    /// Appends a record; answers whether there was room.
+    pub(super) fn append(&mut self, record: &[u8]) -> bool {
+        let Some(place) = self.map.get_mut(self.length..self.length + record.len()) else {
+            return false;
+        };
+        // The first bytes last: a record that the process did not finish before it died has no length and is no record.
+        let (first, rest) = place.split_at_mut(record.len().min(size_of::<u32>()));
+        rest.copy_from_slice(&record[first.len()..]);
+        fence(Ordering::Release);
+        first.copy_from_slice(&record[..first.len()]);
+        self.length += record.len();
+        true
+    }
+
+    /// Whether a record of this many bytes can be appended.
+    pub(super) fn has_room(&self, record: usize) -> bool {
+        self.map.len() - self.length >= record
+    }
+
+    /// Whether another segment will soon be needed.
+    pub(super) fn is_half_full(&self) -> bool {
+        self.length >= self.map.len() / 2
+    }
+}
+
+/// Gives the file its size, and the disk's promise to have room for it: there is no way to refuse what is written
+/// through memory.
+fn allocate(mut file: &File, bytes: usize) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::io::Errno;
+    match fallocate(file, FallocateFlags::empty(), 0, bytes as u64) {
+        Ok(()) => return Ok(()),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let zeros = [0; 64 << 10];
+    let mut left = bytes;
+    while left > 0 {
+        let now = left.min(zeros.len());
+        file.write_all(&zeros[..now])?;
+        left -= now;
+    }
+    Ok(())
+}
+
+#[expect(
+    unsafe_code,
+    reason = "a file that others change under a mapping breaks Rust's rules, and nobody does"
+)]
+fn map(file: &File) -> io::Result<MmapMut> {
+    // SAFETY: This process has just made the file, in a directory that it has locked, and the file is neither cut nor
+    // written in another way as long as the mapping lives.
+    unsafe { MmapMut::map_mut(file) }
 }
 
 /// Shows every record of earlier runs, in order. A segment that ends in the middle of a record is read up to there.

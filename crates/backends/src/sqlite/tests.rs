@@ -1,6 +1,5 @@
 //! Every statement against the schema, and a journal that cannot be written.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -164,11 +163,17 @@ fn hold(id: u128) -> NewHold {
     }
 }
 
+/// An engine whose journal has one record in each file.
+fn config(directory: &Path) -> SqliteConfig {
+    SqliteConfig {
+        segment_bytes: 0,
+        ..SqliteConfig::new(directory, Arc::new(SystemClock::default()))
+    }
+}
+
 /// An engine with one account that has 25 nano-credits and a hold of 10.
 async fn engine_with_a_hold(directory: &Path) -> Sqlite {
-    let engine = Sqlite::open(SqliteConfig::new(directory, Arc::new(SystemClock::default())))
-        .await
-        .unwrap();
+    let engine = Sqlite::open(config(directory)).await.unwrap();
     let account = Account {
         id: AccountId::from_u128(1),
         name: String::new(),
@@ -188,8 +193,7 @@ async fn engine_with_a_hold(directory: &Path) -> Sqlite {
     engine
 }
 
-/// A hold or settlement that cannot be written has not happened. When what was written of it cannot be cut off either,
-/// the journal takes no more.
+/// A hold or settlement that cannot be written has not happened.
 #[test]
 fn journal_that_cannot_be_written_changes_nothing() {
     let directory = tempfile::TempDir::new().unwrap();
@@ -197,35 +201,29 @@ fn journal_that_cannot_be_written_changes_nothing() {
         let engine = engine_with_a_hold(directory.path()).await;
         let account = AccountId::from_u128(1);
         let settlement = ledger::crashed((account, HoldId::from_u128(1)), Timestamp::from_micros(0));
-        // A file that is open for reading can neither be written nor cut.
-        let other = directory.path().join("other");
-        std::fs::write(&other, "").unwrap();
-        let whole = engine.journal.replace_file(Arc::new(File::open(other).unwrap()));
-        let refused = engine.hold(hold(2)).await.unwrap_err();
-        assert_eq!(refused.kind, StorageErrorKind::Unavailable);
-        let refused = engine.settle(settlement.clone()).await.unwrap_err();
-        assert_eq!(refused.kind, StorageErrorKind::Unavailable);
-        engine.journal.replace_file(whole);
-        let refused = engine.hold(hold(3)).await.unwrap_err();
-        assert_eq!(refused.kind, StorageErrorKind::Unavailable);
-        assert_eq!(
-            engine.ping().await.unwrap_err().kind,
-            StorageErrorKind::Unavailable
-        );
         let held = Balance {
             credits: Credits::from_nanos(15),
             held: Credits::from_nanos(10),
         };
+        // Each record needs another file, and there is no place for one.
+        let (journal, elsewhere) = (
+            directory.path().join("journal"),
+            directory.path().join("elsewhere"),
+        );
+        std::fs::rename(&journal, &elsewhere).unwrap();
+        let refused = engine.hold(hold(2)).await.unwrap_err();
+        assert_eq!(refused.kind, StorageErrorKind::Unavailable);
+        let refused = engine.settle(settlement.clone()).await.unwrap_err();
+        assert_eq!(refused.kind, StorageErrorKind::Unavailable);
         assert_eq!(engine.balance(account).await.unwrap(), held);
+        std::fs::rename(&elsewhere, &journal).unwrap();
+        assert!(matches!(engine.hold(hold(2)).await, Ok(HoldOutcome::Held { .. })));
+        let release = ledger::crashed((account, HoldId::from_u128(2)), Timestamp::from_micros(0));
+        assert!(engine.settle(release).await.unwrap().first);
         engine.close().await.unwrap();
         // The next start finds the hold and nothing else.
-        let engine = Sqlite::open(SqliteConfig::new(
-            directory.path(),
-            Arc::new(SystemClock::default()),
-        ));
-        let engine = engine.await.unwrap();
+        let engine = Sqlite::open(config(directory.path())).await.unwrap();
         assert_eq!(engine.balance(account).await.unwrap(), held);
-        assert!(matches!(engine.hold(hold(3)).await, Ok(HoldOutcome::Held { .. })));
         assert!(engine.settle(settlement).await.unwrap().first);
         engine.close().await.unwrap();
     });
