@@ -22,7 +22,7 @@ use tollgate_storage::{Grant, KeyMode};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
 
-use crate::assemble::assemble;
+use crate::assemble::{assemble, http_client};
 use crate::config::file::AccessLogSetting;
 use crate::config::{Config, Flags, StorageUrl};
 use crate::control::socket;
@@ -62,11 +62,14 @@ pub fn migrate(config: &Config) -> Result<()> {
 async fn serve(flags: &Flags, config: Config) -> Result<()> {
     let mut signals = StopSignals::new()?;
     let metrics = telemetry::start_metrics()?;
-    secrets::make_private_dir(&config.data)?;
+    // Before anything is made or opened: settings with a fault leave no trace.
+    let http = http_client(&config);
+    let assembled = assemble(&config, &http).await?;
     let domains = Arc::new(wiring::domains(&config).await?);
+    secrets::make_private_dir(&config.data)?;
     self_test::prove(&domains).await?;
-    let services = Arc::new(wiring::services(&config, domains.clone()));
-    reload::install(&services, assemble(&config, &services.http).await?).await?;
+    let services = Arc::new(wiring::services(&config, domains.clone(), http));
+    reload::install(&services, assembled).await?;
     sweep(&*domains.storage.ledger, &*domains.clock).await;
 
     let listener = TcpListener::bind(config.listen).await.with_context(|| {

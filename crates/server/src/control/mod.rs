@@ -8,7 +8,7 @@ pub mod view;
 use serde::{Deserialize, Serialize};
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, KeyId};
 
-use crate::config::{Config, StorageUrl};
+use crate::config::{Config, ConfigError, StorageUrl};
 use crate::{assemble, wiring};
 
 pub use execute::execute;
@@ -115,8 +115,29 @@ impl From<CommandError> for Error {
     }
 }
 
+/// Why a command was not carried out.
+#[derive(Debug)]
+pub enum RunError {
+    /// The settings cannot be used.
+    Settings(ConfigError),
+    /// It failed.
+    Command(Error),
+}
+
+impl From<ConfigError> for RunError {
+    fn from(error: ConfigError) -> Self {
+        Self::Settings(error)
+    }
+}
+
+impl From<Error> for RunError {
+    fn from(error: Error) -> Self {
+        Self::Command(error)
+    }
+}
+
 /// Carries out a command: by the server that has the data directory when one runs, else here. Blocks.
-pub fn run(config: &Config, command: Command) -> Result<Reply, Error> {
+pub fn run(config: &Config, command: Command) -> Result<Reply, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -124,21 +145,27 @@ pub fn run(config: &Config, command: Command) -> Result<Reply, Error> {
     runtime.block_on(run_async(config, command))
 }
 
-/// See [`run`].
-pub async fn run_async(config: &Config, command: Command) -> Result<Reply, Error> {
+async fn run_async(config: &Config, command: Command) -> Result<Reply, RunError> {
     let embedded = matches!(config.storage, StorageUrl::Sqlite(_));
     if embedded && socket::is_served(&config.data).await {
-        return socket::send(&config.data, &command).await;
+        return Ok(socket::send(&config.data, &command).await?);
     }
-    let here = |error: anyhow::Error| Error::new(ErrorCode::Overloaded, format!("{error:#}"));
-    let domains = wiring::domains(config).await.map_err(here)?;
-    if command == Command::ListModels {
-        let assembled = assemble::assemble(config, &assemble::http_client(config))
-            .await
-            .map_err(here)?;
+    let assembled = match command {
+        Command::ListModels => Some(assemble::assemble(config, &assemble::http_client(config)).await?),
+        _ => None,
+    };
+    let domains = wiring::domains(config).await.map_err(unopened)?;
+    if let Some(assembled) = assembled {
         domains.catalog.replace(assembled.snapshot);
     }
     let done = execute(&domains, command).await;
     domains.storage.engine.close().await.map_err(Error::internal)?;
-    done
+    Ok(done?)
+}
+
+fn unopened(error: anyhow::Error) -> RunError {
+    match error.downcast::<ConfigError>() {
+        Ok(error) => error.into(),
+        Err(error) => Error::new(ErrorCode::Overloaded, format!("{error:#}")).into(),
+    }
 }
