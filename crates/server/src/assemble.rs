@@ -156,17 +156,9 @@ fn key_of(
         .map(|key| key.to_owned().into()))
 }
 
-fn is_configured(config: &Config, preset: &str) -> bool {
-    let mut blocks = config.file.providers.iter();
-    blocks.any(|(name, section)| section.preset.as_deref().unwrap_or(name) == preset)
-}
-
 /// Providers whose usual variable is set, and that no block configures.
 fn by_environment(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<Enabled>, ConfigError> {
-    let blocks = discover::from_environment(|name| config.environment.get(name).map(str::to_owned));
-    let wanted = blocks
-        .into_iter()
-        .filter(|block| !is_configured(config, &block.name));
+    let wanted = config.providers_by_environment().into_iter();
     wanted.map(|block| build(block, None, http)).collect()
 }
 
@@ -178,7 +170,7 @@ async fn on_this_machine(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<
         block.base_url.as_deref().is_some_and(|url| url.contains(&port))
     };
     let wanted =
-        found.filter(|server| !is_configured(config, &server.config.name) && !own_address(&server.config));
+        found.filter(|server| !config.is_configured(&server.config.name) && !own_address(&server.config));
     let free = ["input", "output"].map(|class| (class.to_owned(), Credits::ZERO));
     wanted
         .map(|server| build(server.config, Some(free.clone().into()), http))

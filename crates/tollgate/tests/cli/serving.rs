@@ -142,6 +142,7 @@ fn migrate_makes_a_database_that_the_other_commands_use() {
 fn printed_settings_are_those_in_effect_and_hold_no_secret() {
     let installation = Installation::new()
         .with("OPENAI_API_KEY", "sk-canary-1")
+        .with("GROQ_API_KEY", "gsk-canary-4")
         .with("TOLLGATE_PEPPER", "canary-2-0123456789abcdef0123456789")
         .with("TOLLGATE_LIMITS__RPM", "77");
     let settings = "[limits]\nrpm = 1\ntpm = 12345\n[storage]\nurl = \"postgres://me:canary-3@db.invalid/x\"\n\
@@ -173,8 +174,31 @@ fn printed_settings_are_those_in_effect_and_hold_no_secret() {
         !shown.contains("canary") && !json.to_string().contains("canary"),
         "{shown}"
     );
+    // The block says no more than its name, and of the other one there is only a variable.
+    assert_eq!(
+        json["providers"],
+        json!({
+            "openai": {
+                "preset": "openai",
+                "base_url": "https://api.openai.com/v1",
+                "api_key_env": "OPENAI_API_KEY"
+            },
+            "groq": {
+                "preset": "groq",
+                "base_url": "https://api.groq.com/openai/v1",
+                "api_key_env": "GROQ_API_KEY"
+            }
+        })
+    );
+    assert!(
+        shown.contains("[providers.groq]") && shown.contains("api_key_env = \"GROQ_API_KEY\""),
+        "{shown}"
+    );
     assert!(!installation.data().exists(), "nothing was started");
     let reread = installation.write("printed.toml", &shown);
     let again = installation.json(&["serve", "--print-config", "--config", reread.to_str().unwrap()]);
-    assert_eq!(again["limits"], json["limits"]);
+    assert_eq!(
+        (&again["limits"], &again["providers"]),
+        (&json["limits"], &json["providers"])
+    );
 }
