@@ -78,7 +78,10 @@ impl Finding {
 /// when something does not answer.
 pub async fn run(config: &Config) -> Vec<Finding> {
     let mut findings = vec![readable(config)];
-    let served = socket::is_served(&config.data).await;
+    let served = match config.home() {
+        Some(home) => socket::is_served(home).await,
+        None => false,
+    };
     findings.extend(data::look(config, &SystemClock::default()));
     findings.push(storage::look(config, served).await);
     findings.push(network::listener(config, served).await);

@@ -101,7 +101,9 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     if in_order {
         domains.storage.engine.close().await?;
     }
-    let _ = std::fs::remove_file(socket::path(&config.data));
+    if let Some(home) = config.home() {
+        let _ = std::fs::remove_file(socket::path(home));
+    }
     Ok(())
 }
 
@@ -209,12 +211,15 @@ async fn start_background(
     stop: &CancellationToken,
 ) -> Result<()> {
     let until_stop = |stop: &CancellationToken| stop.clone().cancelled_owned();
-    let listener = socket::open(&config.data).context("cannot open the command socket")?;
-    let commands = socket::serve(listener, services.domains.clone(), tasks.clone());
-    let stopped = until_stop(stop);
-    tasks.spawn(async move {
-        tokio::select! { () = commands => {}, () = stopped => {} }
-    });
+    // With PostgreSQL commands open the database themselves.
+    if let Some(home) = config.home() {
+        let listener = socket::open(home).context("cannot open the command socket")?;
+        let commands = socket::serve(listener, services.domains.clone(), tasks.clone());
+        let stopped = until_stop(stop);
+        tasks.spawn(async move {
+            tokio::select! { () = commands => {}, () = stopped => {} }
+        });
+    }
 
     let rendered = metrics.clone();
     let routes = Router::new()
@@ -325,7 +330,10 @@ async fn announce(
             text.push_str(&format!("  models         {real} and the simulator: {}{more}, sim/chat\n", shown.join(", ")));
         }
     }
-    text.push_str(&format!("  data           {}\n", shown_path(&config.data)));
+    text.push_str(&format!(
+        "  data           {}\n",
+        shown_path(config.home().unwrap_or(&config.data))
+    ));
     let key = match first_key {
         Some(key) => {
             text.push_str(&format!(

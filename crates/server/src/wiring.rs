@@ -90,9 +90,9 @@ pub async fn domains(config: &Config) -> Result<Domains> {
 async fn open_storage(config: &Config, clock: &Arc<dyn Clock>) -> Result<Storage> {
     match &config.storage {
         StorageUrl::Sqlite(path) => {
-            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            secrets::make_private_dir(directory.unwrap_or(&config.data))?;
-            let settings = sqlite::SqliteConfig::new(directory.unwrap_or(&config.data), clock.clone());
+            let directory = path.parent().unwrap_or(&config.data);
+            secrets::make_private_dir(directory)?;
+            let settings = sqlite::SqliteConfig::new(directory, clock.clone());
             Ok(sqlite::open(settings).await?)
         }
         StorageUrl::Postgres(url) => {

@@ -1,5 +1,5 @@
 //! What operators do from the command line. A command is a value: it is carried out in this process, or by the server
-//! that has the data directory, over its socket. Both ways run the same [`execute()`].
+//! that has the database, over its socket. Both ways run the same [`execute()`].
 
 pub mod execute;
 pub mod socket;
@@ -8,7 +8,7 @@ pub mod view;
 use serde::{Deserialize, Serialize};
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, KeyId};
 
-use crate::config::{Config, ConfigError, StorageUrl};
+use crate::config::{Config, ConfigError};
 use crate::{assemble, wiring};
 
 pub use execute::execute;
@@ -136,7 +136,7 @@ impl From<Error> for RunError {
     }
 }
 
-/// Carries out a command: by the server that has the data directory when one runs, else here. Blocks.
+/// Carries out a command: by the server that has the database when one runs, else here. Blocks.
 pub fn run(config: &Config, command: Command) -> Result<Reply, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -146,9 +146,10 @@ pub fn run(config: &Config, command: Command) -> Result<Reply, RunError> {
 }
 
 async fn run_async(config: &Config, command: Command) -> Result<Reply, RunError> {
-    let embedded = matches!(config.storage, StorageUrl::Sqlite(_));
-    if embedded && socket::is_served(&config.data).await {
-        return Ok(socket::send(&config.data, &command).await?);
+    if let Some(home) = config.home()
+        && socket::is_served(home).await
+    {
+        return Ok(socket::send(home, &command).await?);
     }
     let assembled = match command {
         Command::ListModels => Some(assemble::assemble(config, &assemble::http_client(config)).await?),

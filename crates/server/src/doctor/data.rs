@@ -105,7 +105,7 @@ fn own_secret(config: &Config) -> Option<Finding> {
                 pepper.display(),
                 database.display()
             ),
-            "restore it from the backup before the next start: with a new one no key works any more",
+            "name the directory that has it with --data DIR, or restore it from the backup, before the next start: with a new one no key works any more",
         )
     })
 }

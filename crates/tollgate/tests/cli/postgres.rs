@@ -56,6 +56,10 @@ fn everything_works_on_postgresql_beside_a_server_and_is_still_there_after_it() 
     let (installation, _database) = installation();
     installation.fine(&["migrate"]);
     let server = installation.serve();
+    assert!(
+        !installation.data().join("tollgate.sock").exists(),
+        "a socket would belong to one of several nodes"
+    );
     everything(&installation);
     assert_eq!(server.stop(), 0);
     assert_eq!(installation.json(&["ledger", "check"])["clean"], json!(true));

@@ -4,6 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
+use crate::checks::finding;
+use crate::commands::everything;
 use crate::installation::Installation;
 
 #[test]
@@ -107,6 +109,58 @@ fn a_second_server_on_the_same_data_is_refused() {
     }
     installation.fine(&["accounts", "list"]);
     assert_eq!(server.stop(), 0);
+}
+
+/// The database says which server is meant: its directory has the lock and the socket, wherever `--data` is.
+#[test]
+fn a_database_elsewhere_has_its_server_beside_it() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let home = elsewhere.path().join("books");
+    let url = format!("sqlite:{}/tollgate.db", home.display());
+    let installation = Installation::new().with("TOLLGATE_STORAGE__URL", &url);
+    let server = installation.serve();
+    let banner = server.banner_until("curl");
+    assert!(banner.contains(&*home.to_string_lossy()), "{banner}");
+    let socket = std::fs::metadata(home.join("tollgate.sock")).unwrap();
+    assert_eq!(socket.permissions().mode() & 0o777, 0o600);
+    assert!(!installation.data().join("tollgate.sock").exists());
+    everything(&installation);
+
+    // Another data directory, the same database: the server carries out the command, with its own secrets.
+    let other = Installation::new().with("TOLLGATE_STORAGE__URL", &url);
+    let accounts = other.json(&["accounts", "list"]);
+    assert_eq!(accounts, installation.json(&["accounts", "list"]));
+    let account = accounts[0]["id"].as_str().unwrap();
+    let created = other.json(&["keys", "create", "--account", account]);
+    let answer = server.ask("GET", "/v1/models", created["key"].as_str().unwrap(), "");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let report = installation.json(&["doctor"]);
+    let storage = finding(&report, "storage")["detail"].as_str().unwrap();
+    assert!(storage.ends_with("is open in the server that runs"), "{report}");
+    // A start there would make other secrets.
+    let looked = other.run(&["doctor"]);
+    assert_eq!(looked.code, 3, "{looked:?}");
+    assert!(
+        looked.stdout.contains("pepper is missing") && looked.stdout.contains("--data DIR"),
+        "{looked:?}"
+    );
+    assert!(!other.data().exists(), "nothing was made there");
+
+    for second in [&installation, &other] {
+        let refused = second.run(&["serve"]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (1, ""), "{refused:?}");
+        let words = format!(
+            "another tollgate process (pid {}) is using the data directory {}",
+            server.pid(),
+            home.display()
+        );
+        assert!(refused.stderr.contains(&words), "{words}: {refused:?}");
+    }
+    // The one that runs was not disturbed.
+    assert_eq!(other.json(&["ledger", "check"])["clean"], json!(true));
+    assert_eq!(server.stop(), 0);
+    assert!(!home.join("tollgate.sock").exists());
+    assert_eq!(installation.json(&["accounts", "list"]), accounts);
 }
 
 #[test]
