@@ -7,8 +7,8 @@ use tollgate_storage::{Account, AccountState, Grant, KeyMode, Limits, StorageErr
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, Unit};
 
-use super::Command;
 use super::view::{AccountView, BalanceView, CheckView, CreatedKeyView, KeyView, ModelView, Reply};
+use super::{Command, NewLimit};
 use crate::wiring::Domains;
 
 /// Carries out a command.
@@ -117,13 +117,13 @@ async fn show_account(domains: &Domains, id: AccountId) -> Result<Reply, Error> 
 async fn set_limits(
     domains: &Domains,
     id: AccountId,
-    rpm: Option<u32>,
-    tpm: Option<u64>,
+    rpm: Option<NewLimit<u32>>,
+    tpm: Option<NewLimit<u64>>,
 ) -> Result<Reply, Error> {
     let account = find(domains, id).await?;
     let limits = Limits {
-        rpm: rpm.or(account.limits.rpm),
-        tpm: tpm.or(account.limits.tpm),
+        rpm: rpm.map_or(account.limits.rpm, NewLimit::own),
+        tpm: tpm.map_or(account.limits.tpm, NewLimit::own),
     };
     domains
         .storage

@@ -35,9 +35,9 @@ pub enum Command {
         /// Of which account.
         id: AccountId,
         /// Requests per minute.
-        rpm: Option<u32>,
+        rpm: Option<NewLimit<u32>>,
         /// Tokens per minute.
-        tpm: Option<u64>,
+        tpm: Option<NewLimit<u64>>,
     },
     /// Makes an account's keys stop to work, or work again.
     Suspend {
@@ -84,6 +84,26 @@ pub enum Command {
         /// Whether every usage row is priced again.
         reprice: bool,
     },
+}
+
+/// What a limit of an account becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NewLimit<T> {
+    /// The one of the settings, whatever they say from now on.
+    Default,
+    /// The account's own.
+    Own(T),
+}
+
+impl<T> NewLimit<T> {
+    /// As it is stored: nothing for the default.
+    pub fn own(self) -> Option<T> {
+        match self {
+            NewLimit::Default => None,
+            NewLimit::Own(limit) => Some(limit),
+        }
+    }
 }
 
 /// A failure that crosses the socket.

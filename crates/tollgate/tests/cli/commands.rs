@@ -67,6 +67,21 @@ fn accounts(installation: &Installation, id: &str) {
         (&json!(7), &json!(70000)),
         "the one that is not given stays"
     );
+    let own = installation.fine(&["accounts", "set-limits", id, "--rpm", "default", "--tpm", "80000"]);
+    let default_and_own = |shown: &str| {
+        let line = |name: &str| {
+            shown
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map(str::trim)
+        };
+        (line("rpm") == Some("default"), line("tpm") == Some("80000"))
+    };
+    assert_eq!(default_and_own(&own), (true, true), "{own}");
+    let shown = installation.json(&["accounts", "show", id]);
+    assert_eq!((&shown["rpm"], &shown["tpm"]), (&json!(null), &json!(80000)));
+    let back = installation.json(&["accounts", "set-limits", id, "--tpm", "default"]);
+    assert_eq!((&back["rpm"], &back["tpm"]), (&json!(null), &json!(null)));
     assert_eq!(
         installation.json(&["accounts", "suspend", id])["state"],
         "suspended"

@@ -52,6 +52,13 @@ fn wrong_usage_exits_2() {
     );
     refused(
         &installation,
+        &["accounts", "set-limits", NOBODY, "--tpm", "none"],
+        2,
+        "usage",
+        "above 0, or `default`",
+    );
+    refused(
+        &installation,
         &["credits", "grant", NOBODY, "1,5"],
         2,
         "usage",
