@@ -38,9 +38,15 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
         Command::ListKeys { account } => {
             find(domains, account).await?;
             let keys = domains.keys.list(account).await?;
-            Ok(Reply::Keys(keys.iter().map(KeyView::from).collect()))
+            let now = domains.clock.now();
+            Ok(Reply::Keys(
+                keys.iter().map(|key| KeyView::of(key, now)).collect(),
+            ))
         }
-        Command::RevokeKey { id } => Ok(Reply::Key((&domains.keys.revoke(id).await?).into())),
+        Command::RevokeKey { id } => {
+            let key = domains.keys.revoke(id).await?;
+            Ok(Reply::Key(KeyView::of(&key, domains.clock.now())))
+        }
         Command::Grant { account, amount } => grant(domains, account, amount).await,
         Command::ShowBalance { account } => Ok(Reply::Balance(balance(domains, account).await?)),
         Command::ListModels => Ok(Reply::Models(list_models(domains))),

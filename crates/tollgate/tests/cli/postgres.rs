@@ -4,7 +4,7 @@ use serde_json::json;
 use tollgate_testkit::gateway::Database;
 
 use crate::checks::finding;
-use crate::commands::everything;
+use crate::commands::{every_state_of_a_key, everything};
 use crate::installation::Installation;
 
 /// An installation on a database of its own, which is dropped with it.
@@ -67,6 +67,13 @@ fn everything_works_on_postgresql_beside_a_server_and_is_still_there_after_it() 
         installation.json(&["accounts", "list"]).as_array().unwrap().len(),
         2
     );
+}
+
+#[test]
+fn an_expired_key_is_listed_as_such_on_postgresql() {
+    let (installation, database) = installation();
+    installation.fine(&["migrate"]);
+    every_state_of_a_key(&installation, |statements| execute(&database, statements));
 }
 
 #[test]
