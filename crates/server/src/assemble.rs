@@ -164,13 +164,10 @@ fn by_environment(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<Enabled
 
 /// Model servers at their usual ports. They cost nothing.
 async fn on_this_machine(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<Enabled>, ConfigError> {
-    let found = discover::local_servers(http, LISTING).await.into_iter();
-    let own_address = |block: &ProviderConfig| {
-        let port = format!(":{}", config.listen.port());
-        block.base_url.as_deref().is_some_and(|url| url.contains(&port))
-    };
-    let wanted =
-        found.filter(|server| !config.is_configured(&server.config.name) && !own_address(&server.config));
+    let found = discover::local_servers(http, config.listen.port(), LISTING).await;
+    let wanted = found
+        .into_iter()
+        .filter(|server| !config.is_configured(&server.config.name));
     let free = ["input", "output"].map(|class| (class.to_owned(), Credits::ZERO));
     wanted
         .map(|server| build(server.config, Some(free.clone().into()), http))

@@ -80,12 +80,13 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     })?;
     let address = listener.local_addr()?;
     let admin = bind_admin(config.admin).await?;
+    let admin_address = admin.local_addr()?;
     let first_key = first_start(&config, &domains).await?;
     let (stop, draining) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
     let workers = start_workers(&config, &services, &draining, &stop)?;
     let background = TaskTracker::new();
     start_background(&background, flags, &config, &services, admin, metrics, &stop).await?;
-    announce(&config, address, &services, first_key.as_deref()).await?;
+    announce(&config, address, admin_address, &services, first_key.as_deref())?;
 
     let asked = tokio::select! {
         () = workers.accept(listener) => Stop::Interrupt,
@@ -299,9 +300,10 @@ async fn first_start(config: &Config, domains: &Domains) -> Result<Option<String
 }
 
 /// The bound address is the first line; what follows is for people.
-async fn announce(
+fn announce(
     config: &Config,
     address: SocketAddr,
+    admin: SocketAddr,
     services: &Services,
     first_key: Option<&str>,
 ) -> Result<()> {
@@ -330,6 +332,7 @@ async fn announce(
             text.push_str(&format!("  models         {real} and the simulator: {}{more}, sim/chat\n", shown.join(", ")));
         }
     }
+    text.push_str(&format!("  metrics        http://{admin}/metrics\n"));
     text.push_str(&format!(
         "  data           {}\n",
         shown_path(config.home().unwrap_or(&config.data))

@@ -20,7 +20,7 @@ Exit codes:
 
 Settings come from tollgate.toml in the working directory (or --config FILE), then from variables
 TOLLGATE_<SECTION>__<KEY> such as TOLLGATE_SERVER__LISTEN, then from flags; the later ones win.
-Commands work while a server runs on the same data directory and while none does.";
+Commands work while a server runs on the same database and while none does.";
 
 /// A self-hosted model gateway: one API, one bill, over every AI model.
 #[derive(Debug, Parser)]
@@ -30,7 +30,7 @@ pub struct Cli {
     #[command(flatten)]
     pub place: Place,
     /// Prints JSON, one object or array; failures too, on stderr.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 102)]
     pub json: bool,
     /// What to do.
     #[command(subcommand)]
@@ -41,10 +41,10 @@ pub struct Cli {
 #[derive(Debug, Args)]
 pub struct Place {
     /// Settings file [default: tollgate.toml, when there is one].
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", display_order = 100)]
     pub config: Option<PathBuf>,
-    /// Data directory: embedded database, journal, secrets [default: tollgate-data].
-    #[arg(long, global = true, value_name = "DIR")]
+    /// Data directory: secrets, and the embedded database unless storage.url says where [default: tollgate-data].
+    #[arg(long, global = true, value_name = "DIR", display_order = 101)]
     pub data: Option<PathBuf>,
 }
 
@@ -202,7 +202,7 @@ pub struct Limits {
 pub enum Keys {
     /// Creates a key and prints it. It is shown this once and cannot be read again.
     #[command(
-        after_help = "Examples:\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name staging --expires-in-days 90"
+        after_help = "Examples:\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name staging\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --expires-in-days 90"
     )]
     Create {
         /// The account that it is for.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::checks::finding;
 use crate::commands::everything;
-use crate::installation::Installation;
+use crate::installation::{Installation, ask};
 
 #[test]
 fn the_first_start_prints_a_key_that_works_as_printed() {
@@ -45,6 +45,22 @@ fn the_first_start_prints_a_key_that_works_as_printed() {
         answer.starts_with("HTTP/1.1 200 "),
         "the key still works: {answer}"
     );
+}
+
+#[test]
+fn a_busy_admin_address_is_replaced_and_the_start_says_by_which() {
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = busy.local_addr().unwrap().to_string();
+    let installation = Installation::new().with("TOLLGATE_SERVER__ADMIN", &taken);
+    let server = installation.serve();
+    let banner = server.banner_until("curl");
+    let shown = banner
+        .split_whitespace()
+        .find_map(|word| word.strip_suffix("/metrics"));
+    let admin = shown.unwrap().strip_prefix("http://").unwrap();
+    assert_ne!(admin, taken);
+    let answer = ask(admin, "GET", "/metrics", "", "");
+    assert!(answer.contains("tollgate_http_responses_total"), "{answer}");
 }
 
 #[test]
