@@ -6,6 +6,7 @@ mod forbidden;
 mod ignored_tests;
 mod links;
 mod naming;
+mod permits;
 mod presets;
 mod purity;
 mod rust;
@@ -68,6 +69,7 @@ const RULES: &[(&str, Rule)] = &[
     ("who may name which library", naming::check),
     ("no maker's name in the core", vendors::check),
     ("the ground floor is pure", purity::check),
+    ("only admission lets a call go upstream", permits::check),
     ("every error code has a page", error_pages::check),
     ("every preset is documented", presets::check),
     ("file names", file_names::check),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http::header::HeaderName;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use metrics::{Counter, Histogram};
 use tollgate_types::id::IdSource;
 use tollgate_types::{Clock, Error, ErrorCode, RequestId};
@@ -22,6 +22,9 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const COST: HeaderName = HeaderName::from_static("x-tollgate-cost");
 const OVERHEAD: HeaderName = HeaderName::from_static("x-tollgate-overhead-us");
 const IGNORED: HeaderName = HeaderName::from_static("x-tollgate-ignored");
+
+/// Longest address of a request.
+const MOST_URI_BYTES: usize = 8 * 1024;
 
 /// Which requests are logged. The usage rows are the record of those that succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,14 +110,18 @@ impl Shell {
         request.extensions_mut().insert(ctx.clone());
         let seen = Seen {
             method: request.method().clone(),
-            path: request.uri().path().to_owned(),
+            path: logged_path(request.uri()),
             client_request_id: client_request_id(request.headers()),
         };
-        let served = AssertUnwindSafe(inner(request)).catch_unwind().await;
-        let mut response = served.unwrap_or_else(|_| {
-            self.panics.increment(1);
-            ApiError(Error::internal("the handler panicked")).into_response()
-        });
+        let mut response = if uri_bytes(request.uri()) > MOST_URI_BYTES {
+            uri_too_long()
+        } else {
+            let served = AssertUnwindSafe(inner(request)).catch_unwind().await;
+            served.unwrap_or_else(|_| {
+                self.panics.increment(1);
+                ApiError(Error::internal("the handler panicked")).into_response()
+            })
+        };
         self.finish(&ctx, &seen, &mut response);
         response
     }
@@ -174,6 +181,29 @@ impl Shell {
             .rev()
             .find(|address| !self.trusted_proxies.contains(address))
             .unwrap_or(peer)
+    }
+}
+
+/// The address as it stood in the request: most often a path with a query, from some proxies with its server.
+fn uri_bytes(uri: &Uri) -> usize {
+    let server = match (uri.scheme_str(), uri.authority()) {
+        (Some(scheme), Some(authority)) => scheme.len() + "://".len() + authority.as_str().len(),
+        (None, Some(authority)) => authority.as_str().len(),
+        _ => 0,
+    };
+    server + uri.path_and_query().map_or(0, |path| path.as_str().len())
+}
+
+fn uri_too_long() -> Response {
+    let message = "The request's path and query are longer than what is taken: 8 KiB.";
+    ApiError(Error::new(ErrorCode::RequestTooLarge, message)).into_response()
+}
+
+/// No path of the service is as long as what is cut off here.
+fn logged_path(uri: &Uri) -> String {
+    match uri.path() {
+        path if path.len() > MOST_URI_BYTES => path.chars().take(256).collect(),
+        path => path.to_owned(),
     }
 }
 

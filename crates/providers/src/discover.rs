@@ -40,14 +40,18 @@ pub struct LocalServer {
     pub models: Vec<ListedModel>,
 }
 
-/// Model servers on the ports of this machine where they usually listen. Each is waited for no longer than `timeout`,
-/// all at once. Whatever answers there with a list of models is one.
-pub async fn local_servers(http: &Arc<HttpClient>, timeout: Duration) -> Vec<LocalServer> {
+/// Model servers on the ports of this machine where they usually listen, but for `own_port`, where the gateway itself
+/// is. Each is waited for no longer than `timeout`, all at once. Whatever answers there with a list of models is one.
+pub async fn local_servers(http: &Arc<HttpClient>, own_port: u16, timeout: Duration) -> Vec<LocalServer> {
+    servers_at(http, usual_addresses(own_port), timeout).await
+}
+
+fn usual_addresses(own_port: u16) -> Vec<(&'static Preset, String)> {
     let usual = PRESETS.iter().filter_map(|preset| {
-        preset.local_port?;
+        preset.local_port.filter(|port| *port != own_port)?;
         Some((preset, preset.base_url?.to_owned()))
     });
-    servers_at(http, usual.collect(), timeout).await
+    usual.collect()
 }
 
 /// The same for other addresses.

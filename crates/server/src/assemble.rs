@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
 use futures_util::future::join_all;
 use secrecy::SecretString;
 use tollgate_catalog::{CatalogInput, EnabledProvider, PricesEntry, Snapshot, load};
@@ -14,8 +13,8 @@ use tollgate_storage::PriceRecord;
 use tollgate_types::{Credits, Timestamp};
 use tollgate_upstream::Provider;
 
-use crate::config::Config;
 use crate::config::file::ProviderSection;
+use crate::config::{Config, ConfigError};
 
 /// How long a provider may take to say which models it has.
 const LISTING: Duration = Duration::from_secs(3);
@@ -48,8 +47,9 @@ pub fn http_client(config: &Config) -> Arc<HttpClient> {
     })
 }
 
-/// Builds providers and catalog. A provider that does not answer is kept: it may come back.
-pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembled> {
+/// Builds providers and catalog. A provider that does not answer is kept: it may come back. What fails is a fault in the
+/// settings, told with the block that has it.
+pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembled, ConfigError> {
     let mut notes = Vec::new();
     let mut enabled = configured(config, http, &mut notes)?;
     enabled.extend(by_environment(config, http)?);
@@ -78,7 +78,7 @@ pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembl
         models: config.file.models.clone(),
         aliases: config.file.aliases.clone(),
     };
-    let snapshot = load(&input).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let snapshot = load(&input).map_err(|error| ConfigError::new(error.path, error.message))?;
     let providers = enabled
         .into_iter()
         .map(|enabled| (Arc::from(enabled.provider.id()), enabled.provider))
@@ -94,16 +94,22 @@ fn build(
     block: ProviderConfig,
     default_price: Option<PricesEntry>,
     http: &Arc<HttpClient>,
-) -> Result<Enabled> {
+) -> Result<Enabled, ConfigError> {
     let preset = block.preset.clone().unwrap_or_else(|| block.name.to_string());
+    let provider = registry::build(&block, http)
+        .map_err(|error| ConfigError::new(format!("providers.{}", error.block), error.message))?;
     Ok(Enabled {
-        provider: registry::build(&block, http)?,
+        provider,
         preset,
         default_price,
     })
 }
 
-fn configured(config: &Config, http: &Arc<HttpClient>, notes: &mut Vec<String>) -> Result<Vec<Enabled>> {
+fn configured(
+    config: &Config,
+    http: &Arc<HttpClient>,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Enabled>, ConfigError> {
     let mut enabled = Vec::new();
     for (name, section) in &config.file.providers {
         if section.enabled == Some(false) {
@@ -134,10 +140,14 @@ fn key_of(
     name: &str,
     usual_variable: Option<&str>,
     section: &ProviderSection,
-) -> Result<Option<SecretString>> {
+) -> Result<Option<SecretString>, ConfigError> {
     if let Some(file) = &section.api_key_file {
-        let text = std::fs::read_to_string(file);
-        let text = text.with_context(|| format!("providers.{name}.api_key_file: cannot read {file}"))?;
+        let text = std::fs::read_to_string(file).map_err(|error| {
+            ConfigError::new(
+                format!("providers.{name}.api_key_file"),
+                format!("cannot read {file}: {error}"),
+            )
+        })?;
         return Ok(Some(text.trim().to_owned().into()));
     }
     let variable = section.api_key_env.as_deref().or(usual_variable);
@@ -146,29 +156,18 @@ fn key_of(
         .map(|key| key.to_owned().into()))
 }
 
-fn is_configured(config: &Config, preset: &str) -> bool {
-    let mut blocks = config.file.providers.iter();
-    blocks.any(|(name, section)| section.preset.as_deref().unwrap_or(name) == preset)
-}
-
 /// Providers whose usual variable is set, and that no block configures.
-fn by_environment(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<Enabled>> {
-    let blocks = discover::from_environment(|name| config.environment.get(name).map(str::to_owned));
-    let wanted = blocks
-        .into_iter()
-        .filter(|block| !is_configured(config, &block.name));
+fn by_environment(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<Enabled>, ConfigError> {
+    let wanted = config.providers_by_environment().into_iter();
     wanted.map(|block| build(block, None, http)).collect()
 }
 
 /// Model servers at their usual ports. They cost nothing.
-async fn on_this_machine(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<Enabled>> {
-    let found = discover::local_servers(http, LISTING).await.into_iter();
-    let own_address = |block: &ProviderConfig| {
-        let port = format!(":{}", config.listen.port());
-        block.base_url.as_deref().is_some_and(|url| url.contains(&port))
-    };
-    let wanted =
-        found.filter(|server| !is_configured(config, &server.config.name) && !own_address(&server.config));
+async fn on_this_machine(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<Enabled>, ConfigError> {
+    let found = discover::local_servers(http, config.listen.port(), LISTING).await;
+    let wanted = found
+        .into_iter()
+        .filter(|server| !config.is_configured(&server.config.name));
     let free = ["input", "output"].map(|class| (class.to_owned(), Credits::ZERO));
     wanted
         .map(|server| build(server.config, Some(free.clone().into()), http))

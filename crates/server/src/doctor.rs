@@ -78,7 +78,10 @@ impl Finding {
 /// when something does not answer.
 pub async fn run(config: &Config) -> Vec<Finding> {
     let mut findings = vec![readable(config)];
-    let served = socket::is_served(&config.data).await;
+    let served = match config.home() {
+        Some(home) => socket::is_served(home).await,
+        None => false,
+    };
     findings.extend(data::look(config, &SystemClock::default()));
     findings.push(storage::look(config, served).await);
     findings.push(network::listener(config, served).await);
@@ -95,7 +98,7 @@ pub async fn run(config: &Config) -> Vec<Finding> {
             findings.extend(models::look(config, snapshot, &asked));
         }
         Err(error) => {
-            findings.push(unusable(&error));
+            findings.push(unreadable(&error));
             // A model whose only provider has no key is such an error: this says where it comes from.
             findings.extend(providers::keyless(config));
         }
@@ -114,7 +117,7 @@ pub async fn check_settings(config: &Config) -> Vec<Finding> {
             findings.extend(assembled.notes.iter().map(|note| providers::noted(note)));
             findings.push(models::counted(&assembled.snapshot));
         }
-        Err(error) => findings.push(unusable(&error)),
+        Err(error) => findings.push(unreadable(&error)),
     }
     findings
 }
@@ -138,14 +141,6 @@ fn readable(config: &Config) -> Finding {
         Some(path) => Finding::fine("settings", format!("{} can be read", path.display())),
         None => Finding::fine("settings", "no settings file: defaults, environment and flags"),
     }
-}
-
-fn unusable(error: &anyhow::Error) -> Finding {
-    Finding::fault(
-        "settings",
-        format!("providers and models cannot be set up: {error:#}"),
-        "correct the block that is named; a server that runs keeps its old settings until then",
-    )
 }
 
 #[cfg(test)]

@@ -29,8 +29,11 @@ use tower::Service;
 
 use socket::{Left, Socket};
 
-/// Largest request head.
-const HEAD_BYTES: usize = 64 * 1024;
+/// Largest request head: first line and headers. The library takes at most 100 headers by itself; told to, it would keep
+/// them on the heap.
+const HEAD_BYTES: usize = 32 * 1024;
+/// Most that is read of a connection at once. A smaller buffer would take large bodies in more pieces.
+const READ_BYTES: usize = 64 * 1024;
 
 /// What serves requests.
 pub struct App {
@@ -260,7 +263,8 @@ async fn serve_requests(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(settings.head_timeout)
-        .max_buf_size(HEAD_BYTES)
+        .max_header_size(HEAD_BYTES)
+        .max_buf_size(READ_BYTES)
         .serve_connection(TokioIo::new(socket), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {

@@ -9,26 +9,36 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use tollgate_accounts::Pepper;
 
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 
-/// The pepper that the settings name, or the data directory's own.
+const TOO_SHORT: &str = "the secret under which keys are digested must have at least 32 characters";
+
+/// The pepper that the settings name, or the data directory's own. One that is named and cannot be used is a fault in the
+/// settings.
 pub fn pepper(config: &Config) -> Result<Pepper> {
     let service = &config.file.service;
-    let secret = match (&service.pepper_env, &service.pepper_file) {
-        (Some(name), _) => config
-            .environment
-            .get(name)
-            .with_context(|| format!("service.pepper_env: the variable {name} is not set"))?
-            .to_owned(),
-        (None, Some(file)) => {
-            fs::read_to_string(file).with_context(|| format!("service.pepper_file: cannot read {file}"))?
+    let (place, secret) = match (&service.pepper_env, &service.pepper_file) {
+        (Some(name), _) => {
+            let place = format!("service.pepper_env ({name})");
+            match config.environment.get(name) {
+                Some(secret) => (place, secret.to_owned()),
+                None => bail!(ConfigError::new(place, "the variable is not set")),
+            }
         }
-        (None, None) => own_pepper(&config.data)?,
+        (None, Some(file)) => {
+            let place = format!("service.pepper_file ({file})");
+            match fs::read_to_string(file) {
+                Ok(secret) => (place, secret),
+                Err(error) => bail!(ConfigError::new(place, format!("cannot be read: {error}"))),
+            }
+        }
+        (None, None) => return usable(&own_pepper(&config.data)?).context(TOO_SHORT),
     };
-    match Pepper::new(secret.trim().as_bytes()) {
-        Some(pepper) => Ok(pepper),
-        None => bail!("the secret under which keys are digested must have at least 32 characters"),
-    }
+    usable(&secret).ok_or_else(|| ConfigError::new(place, TOO_SHORT).into())
+}
+
+fn usable(secret: &str) -> Option<Pepper> {
+    Pepper::new(secret.trim().as_bytes())
 }
 
 /// Makes the data directory with mode 0700.

@@ -22,7 +22,7 @@ use tollgate_storage::{Grant, KeyMode};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
 
-use crate::assemble::assemble;
+use crate::assemble::{assemble, http_client};
 use crate::config::file::AccessLogSetting;
 use crate::config::{Config, Flags, StorageUrl};
 use crate::control::socket;
@@ -62,11 +62,14 @@ pub fn migrate(config: &Config) -> Result<()> {
 async fn serve(flags: &Flags, config: Config) -> Result<()> {
     let mut signals = StopSignals::new()?;
     let metrics = telemetry::start_metrics()?;
-    secrets::make_private_dir(&config.data)?;
+    // Before anything is made or opened: settings with a fault leave no trace.
+    let http = http_client(&config);
+    let assembled = assemble(&config, &http).await?;
     let domains = Arc::new(wiring::domains(&config).await?);
+    secrets::make_private_dir(&config.data)?;
     self_test::prove(&domains).await?;
-    let services = Arc::new(wiring::services(&config, domains.clone()));
-    reload::install(&services, assemble(&config, &services.http).await?).await?;
+    let services = Arc::new(wiring::services(&config, domains.clone(), http));
+    reload::install(&services, assembled).await?;
     sweep(&*domains.storage.ledger, &*domains.clock).await;
 
     let listener = TcpListener::bind(config.listen).await.with_context(|| {
@@ -77,12 +80,13 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     })?;
     let address = listener.local_addr()?;
     let admin = bind_admin(config.admin).await?;
+    let admin_address = admin.local_addr()?;
     let first_key = first_start(&config, &domains).await?;
     let (stop, draining) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
     let workers = start_workers(&config, &services, &draining, &stop)?;
     let background = TaskTracker::new();
     start_background(&background, flags, &config, &services, admin, metrics, &stop).await?;
-    announce(&config, address, &services, first_key.as_deref()).await?;
+    announce(&config, address, admin_address, &services, first_key.as_deref())?;
 
     let asked = tokio::select! {
         () = workers.accept(listener) => Stop::Interrupt,
@@ -98,7 +102,9 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     if in_order {
         domains.storage.engine.close().await?;
     }
-    let _ = std::fs::remove_file(socket::path(&config.data));
+    if let Some(home) = config.home() {
+        let _ = std::fs::remove_file(socket::path(home));
+    }
     Ok(())
 }
 
@@ -206,12 +212,15 @@ async fn start_background(
     stop: &CancellationToken,
 ) -> Result<()> {
     let until_stop = |stop: &CancellationToken| stop.clone().cancelled_owned();
-    let listener = socket::open(&config.data).context("cannot open the command socket")?;
-    let commands = socket::serve(listener, services.domains.clone(), tasks.clone());
-    let stopped = until_stop(stop);
-    tasks.spawn(async move {
-        tokio::select! { () = commands => {}, () = stopped => {} }
-    });
+    // With PostgreSQL commands open the database themselves.
+    if let Some(home) = config.home() {
+        let listener = socket::open(home).context("cannot open the command socket")?;
+        let commands = socket::serve(listener, services.domains.clone(), tasks.clone());
+        let stopped = until_stop(stop);
+        tasks.spawn(async move {
+            tokio::select! { () = commands => {}, () = stopped => {} }
+        });
+    }
 
     let rendered = metrics.clone();
     let routes = Router::new()
@@ -291,9 +300,10 @@ async fn first_start(config: &Config, domains: &Domains) -> Result<Option<String
 }
 
 /// The bound address is the first line; what follows is for people.
-async fn announce(
+fn announce(
     config: &Config,
     address: SocketAddr,
+    admin: SocketAddr,
     services: &Services,
     first_key: Option<&str>,
 ) -> Result<()> {
@@ -322,7 +332,11 @@ async fn announce(
             text.push_str(&format!("  models         {real} and the simulator: {}{more}, sim/chat\n", shown.join(", ")));
         }
     }
-    text.push_str(&format!("  data           {}\n", shown_path(&config.data)));
+    text.push_str(&format!("  metrics        http://{admin}/metrics\n"));
+    text.push_str(&format!(
+        "  data           {}\n",
+        shown_path(config.home().unwrap_or(&config.data))
+    ));
     let key = match first_key {
         Some(key) => {
             text.push_str(&format!(

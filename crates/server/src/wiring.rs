@@ -17,7 +17,6 @@ use tollgate_types::Clock;
 use tollgate_types::clock::SystemClock;
 use tollgate_types::id::IdSource;
 
-use crate::assemble::http_client;
 use crate::config::{Config, StorageUrl};
 use crate::secrets;
 
@@ -91,9 +90,9 @@ pub async fn domains(config: &Config) -> Result<Domains> {
 async fn open_storage(config: &Config, clock: &Arc<dyn Clock>) -> Result<Storage> {
     match &config.storage {
         StorageUrl::Sqlite(path) => {
-            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            secrets::make_private_dir(directory.unwrap_or(&config.data))?;
-            let settings = sqlite::SqliteConfig::new(directory.unwrap_or(&config.data), clock.clone());
+            let directory = path.parent().unwrap_or(&config.data);
+            secrets::make_private_dir(directory)?;
+            let settings = sqlite::SqliteConfig::new(directory, clock.clone());
             Ok(sqlite::open(settings).await?)
         }
         StorageUrl::Postgres(url) => {
@@ -119,7 +118,7 @@ pub async fn migrate(config: &Config) -> Result<()> {
 }
 
 /// Builds what serves requests.
-pub fn services(config: &Config, domains: Arc<Domains>) -> Services {
+pub fn services(config: &Config, domains: Arc<Domains>, http: Arc<HttpClient>) -> Services {
     let providers = Arc::new(Providers::default());
     let pipeline = Arc::new(Pipeline::new(
         domains.catalog.clone(),
@@ -137,7 +136,7 @@ pub fn services(config: &Config, domains: Arc<Domains>) -> Services {
     Services {
         domains,
         providers,
-        http: http_client(config),
+        http,
         pipeline,
         gate,
     }

@@ -1,8 +1,10 @@
 //! The command line as types. Every command shows examples, and a test parses them.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, value_parser};
+use tollgate_server::control::NewLimit;
 use tollgate_types::{AccountId, Credits, KeyId};
 
 const EXIT_CODES: &str = "\
@@ -18,7 +20,7 @@ Exit codes:
 
 Settings come from tollgate.toml in the working directory (or --config FILE), then from variables
 TOLLGATE_<SECTION>__<KEY> such as TOLLGATE_SERVER__LISTEN, then from flags; the later ones win.
-Commands work while a server runs on the same data directory and while none does.";
+Commands work while a server runs on the same database and while none does.";
 
 /// A self-hosted model gateway: one API, one bill, over every AI model.
 #[derive(Debug, Parser)]
@@ -28,7 +30,7 @@ pub struct Cli {
     #[command(flatten)]
     pub place: Place,
     /// Prints JSON, one object or array; failures too, on stderr.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 102)]
     pub json: bool,
     /// What to do.
     #[command(subcommand)]
@@ -39,10 +41,10 @@ pub struct Cli {
 #[derive(Debug, Args)]
 pub struct Place {
     /// Settings file [default: tollgate.toml, when there is one].
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", display_order = 100)]
     pub config: Option<PathBuf>,
-    /// Data directory: embedded database, journal, secrets [default: tollgate-data].
-    #[arg(long, global = true, value_name = "DIR")]
+    /// Data directory: secrets, and the embedded database unless storage.url says where [default: tollgate-data].
+    #[arg(long, global = true, value_name = "DIR", display_order = 101)]
     pub data: Option<PathBuf>,
 }
 
@@ -157,9 +159,9 @@ pub enum Accounts {
         #[arg(value_parser = account_id)]
         id: AccountId,
     },
-    /// Sets an account's own limits; what is not given stays.
+    /// Sets an account's own limits, or takes them back; what is not given stays.
     #[command(
-        after_help = "Examples:\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm 600 --tpm 5000000"
+        after_help = "Examples:\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm 600 --tpm 5000000\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm default"
     )]
     SetLimits {
         /// The account's id.
@@ -187,12 +189,12 @@ pub enum Accounts {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub struct Limits {
-    /// Requests per minute over all keys of the account.
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
-    pub rpm: Option<u32>,
-    /// Tokens per minute over all keys of the account.
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
-    pub tpm: Option<u64>,
+    /// Requests per minute over all keys of the account; `default` for those of the settings.
+    #[arg(long, value_name = "N|default", value_parser = new_limit::<u32>)]
+    pub rpm: Option<NewLimit<u32>>,
+    /// Tokens per minute over all keys of the account; `default` for those of the settings.
+    #[arg(long, value_name = "N|default", value_parser = new_limit::<u64>)]
+    pub tpm: Option<NewLimit<u64>>,
 }
 
 /// `keys`.
@@ -200,7 +202,7 @@ pub struct Limits {
 pub enum Keys {
     /// Creates a key and prints it. It is shown this once and cannot be read again.
     #[command(
-        after_help = "Examples:\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name staging --expires-in-days 90"
+        after_help = "Examples:\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name staging\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --expires-in-days 90"
     )]
     Create {
         /// The account that it is for.
@@ -282,6 +284,15 @@ pub enum Settings {
         after_help = "Examples:\n  tollgate config check\n  tollgate config check --config /etc/tollgate/tollgate.toml\n\nExit code 3 when the settings have faults."
     )]
     Check,
+}
+
+fn new_limit<T: FromStr + Default + PartialEq>(text: &str) -> Result<NewLimit<T>, &'static str> {
+    if text == "default" {
+        return Ok(NewLimit::Default);
+    }
+    let number = text.parse().ok().filter(|number| *number != T::default());
+    let advice = "a limit is a whole number above 0, or `default` for that of the settings";
+    number.map(NewLimit::Own).ok_or(advice)
 }
 
 fn account_id(text: &str) -> Result<AccountId, &'static str> {

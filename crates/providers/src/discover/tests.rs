@@ -30,6 +30,17 @@ fn presets_whose_key_is_set_are_found() {
     assert!(from_environment(|_| None).is_empty());
 }
 
+#[test]
+fn a_gateway_does_not_ask_itself() {
+    let names = |own_port: u16| -> Vec<&str> {
+        let addresses = usual_addresses(own_port);
+        addresses.iter().map(|(preset, _)| preset.name).collect()
+    };
+    assert!(names(9).contains(&"llama.cpp"));
+    let others: Vec<&str> = names(9).into_iter().filter(|name| *name != "llama.cpp").collect();
+    assert_eq!(names(8080), others);
+}
+
 #[tokio::test]
 async fn servers_that_answer_are_found() {
     let (ollama, silent, other) = tokio::join!(

@@ -35,7 +35,7 @@ pub struct Config {
     pub file: FileConfig,
     /// The file that was read, if one was.
     pub path: Option<PathBuf>,
-    /// Where the embedded database, its journal and the secrets are.
+    /// Where the secrets are, and the embedded database unless `storage.url` says another place.
     pub data: PathBuf,
     /// Where callers connect.
     pub listen: SocketAddr,
@@ -89,6 +89,15 @@ impl Config {
         };
         config.check()?;
         Ok(config)
+    }
+
+    /// The directory of the embedded database. Its lock, its journal and the socket for commands stand there, too: whoever
+    /// means a database finds the process that has it. Nothing with PostgreSQL, which nobody has alone.
+    pub fn home(&self) -> Option<&Path> {
+        match &self.storage {
+            StorageUrl::Sqlite(database) => database.parent(),
+            StorageUrl::Postgres(_) => None,
+        }
     }
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -155,18 +164,6 @@ impl Config {
             },
         }
     }
-
-    /// The settings as TOML, without secrets, for `--print-config`.
-    pub fn printed(&self) -> Result<String, toml::ser::Error> {
-        let mut shown = self.file.clone();
-        shown.server.listen = self.listen.to_string();
-        shown.server.admin = self.admin.to_string();
-        shown.storage.url = Some(match &self.storage {
-            StorageUrl::Sqlite(path) => format!("sqlite:{}", path.display()),
-            StorageUrl::Postgres(_) => "postgres://…".to_owned(),
-        });
-        toml::to_string(&shown)
-    }
 }
 
 /// `--config FILE`, or `tollgate.toml` in the working directory when there is one.
@@ -205,7 +202,9 @@ fn storage_url(url: Option<&str>, data: &Path) -> Result<StorageUrl, ConfigError
                     "the file is called tollgate.db and has a directory of its own: write sqlite:DIR/tollgate.db",
                 );
             }
-            Ok(StorageUrl::Sqlite(path))
+            // A bare name says no directory.
+            let said = path.parent().is_some_and(|parent| !parent.as_os_str().is_empty());
+            Ok(StorageUrl::Sqlite(if said { path } else { data.join(path) }))
         }
         Some((url, Some(("postgres" | "postgresql", _)))) => Ok(StorageUrl::Postgres(url.to_owned().into())),
         Some(_) => fault("write sqlite:DIR/tollgate.db or postgres://user@host:5432/database"),
@@ -290,11 +289,22 @@ mod tests {
     }
 
     #[test]
-    fn printed_settings_hold_no_password_and_can_be_read_again() {
-        let text = "[storage]\nurl = \"postgres://u:hunter2@h/d\"\n[service]\npepper_env = \"P\"";
-        let printed = load(text, &[]).unwrap().printed().unwrap();
-        assert!(!printed.contains("hunter2"));
-        toml::from_str::<FileConfig>(&printed).unwrap();
+    fn the_socket_and_the_lock_are_beside_the_embedded_database() {
+        let cases = [
+            ("", Some("tollgate-data")),
+            ("sqlite:tollgate.db", Some("tollgate-data")),
+            ("sqlite:x/tollgate.db", Some("x")),
+            ("sqlite:///x/y/tollgate.db", Some("/x/y")),
+            ("postgres://u@h/d", None),
+        ];
+        for (url, home) in cases {
+            let env = [
+                ("TOLLGATE_STORAGE__URL", url),
+                ("TOLLGATE_SERVICE__PEPPER_ENV", "P"),
+            ];
+            let env = if url.is_empty() { &env[1..] } else { &env[..] };
+            assert_eq!(load("", env).unwrap().home(), home.map(Path::new), "{url}");
+        }
     }
 
     #[test]

@@ -7,8 +7,8 @@ use tollgate_storage::{Account, AccountState, Grant, KeyMode, Limits, StorageErr
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, Unit};
 
-use super::Command;
 use super::view::{AccountView, BalanceView, CheckView, CreatedKeyView, KeyView, ModelView, Reply};
+use super::{Command, NewLimit};
 use crate::wiring::Domains;
 
 /// Carries out a command.
@@ -38,9 +38,15 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
         Command::ListKeys { account } => {
             find(domains, account).await?;
             let keys = domains.keys.list(account).await?;
-            Ok(Reply::Keys(keys.iter().map(KeyView::from).collect()))
+            let now = domains.clock.now();
+            Ok(Reply::Keys(
+                keys.iter().map(|key| KeyView::of(key, now)).collect(),
+            ))
         }
-        Command::RevokeKey { id } => Ok(Reply::Key((&domains.keys.revoke(id).await?).into())),
+        Command::RevokeKey { id } => {
+            let key = domains.keys.revoke(id).await?;
+            Ok(Reply::Key(KeyView::of(&key, domains.clock.now())))
+        }
         Command::Grant { account, amount } => grant(domains, account, amount).await,
         Command::ShowBalance { account } => Ok(Reply::Balance(balance(domains, account).await?)),
         Command::ListModels => Ok(Reply::Models(list_models(domains))),
@@ -117,13 +123,13 @@ async fn show_account(domains: &Domains, id: AccountId) -> Result<Reply, Error> 
 async fn set_limits(
     domains: &Domains,
     id: AccountId,
-    rpm: Option<u32>,
-    tpm: Option<u64>,
+    rpm: Option<NewLimit<u32>>,
+    tpm: Option<NewLimit<u64>>,
 ) -> Result<Reply, Error> {
     let account = find(domains, id).await?;
     let limits = Limits {
-        rpm: rpm.or(account.limits.rpm),
-        tpm: tpm.or(account.limits.tpm),
+        rpm: rpm.map_or(account.limits.rpm, NewLimit::own),
+        tpm: tpm.map_or(account.limits.tpm, NewLimit::own),
     };
     domains
         .storage

@@ -1,5 +1,5 @@
 //! What operators do from the command line. A command is a value: it is carried out in this process, or by the server
-//! that has the data directory, over its socket. Both ways run the same [`execute()`].
+//! that has the database, over its socket. Both ways run the same [`execute()`].
 
 pub mod execute;
 pub mod socket;
@@ -8,7 +8,7 @@ pub mod view;
 use serde::{Deserialize, Serialize};
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, KeyId};
 
-use crate::config::{Config, StorageUrl};
+use crate::config::{Config, ConfigError};
 use crate::{assemble, wiring};
 
 pub use execute::execute;
@@ -35,9 +35,9 @@ pub enum Command {
         /// Of which account.
         id: AccountId,
         /// Requests per minute.
-        rpm: Option<u32>,
+        rpm: Option<NewLimit<u32>>,
         /// Tokens per minute.
-        tpm: Option<u64>,
+        tpm: Option<NewLimit<u64>>,
     },
     /// Makes an account's keys stop to work, or work again.
     Suspend {
@@ -86,6 +86,26 @@ pub enum Command {
     },
 }
 
+/// What a limit of an account becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NewLimit<T> {
+    /// The one of the settings, whatever they say from now on.
+    Default,
+    /// The account's own.
+    Own(T),
+}
+
+impl<T> NewLimit<T> {
+    /// As it is stored: nothing for the default.
+    pub fn own(self) -> Option<T> {
+        match self {
+            NewLimit::Default => None,
+            NewLimit::Own(limit) => Some(limit),
+        }
+    }
+}
+
 /// A failure that crosses the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandError {
@@ -115,8 +135,29 @@ impl From<CommandError> for Error {
     }
 }
 
-/// Carries out a command: by the server that has the data directory when one runs, else here. Blocks.
-pub fn run(config: &Config, command: Command) -> Result<Reply, Error> {
+/// Why a command was not carried out.
+#[derive(Debug)]
+pub enum RunError {
+    /// The settings cannot be used.
+    Settings(ConfigError),
+    /// It failed.
+    Command(Error),
+}
+
+impl From<ConfigError> for RunError {
+    fn from(error: ConfigError) -> Self {
+        Self::Settings(error)
+    }
+}
+
+impl From<Error> for RunError {
+    fn from(error: Error) -> Self {
+        Self::Command(error)
+    }
+}
+
+/// Carries out a command: by the server that has the database when one runs, else here. Blocks.
+pub fn run(config: &Config, command: Command) -> Result<Reply, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -124,21 +165,28 @@ pub fn run(config: &Config, command: Command) -> Result<Reply, Error> {
     runtime.block_on(run_async(config, command))
 }
 
-/// See [`run`].
-pub async fn run_async(config: &Config, command: Command) -> Result<Reply, Error> {
-    let embedded = matches!(config.storage, StorageUrl::Sqlite(_));
-    if embedded && socket::is_served(&config.data).await {
-        return socket::send(&config.data, &command).await;
+async fn run_async(config: &Config, command: Command) -> Result<Reply, RunError> {
+    if let Some(home) = config.home()
+        && socket::is_served(home).await
+    {
+        return Ok(socket::send(home, &command).await?);
     }
-    let here = |error: anyhow::Error| Error::new(ErrorCode::Overloaded, format!("{error:#}"));
-    let domains = wiring::domains(config).await.map_err(here)?;
-    if command == Command::ListModels {
-        let assembled = assemble::assemble(config, &assemble::http_client(config))
-            .await
-            .map_err(here)?;
+    let assembled = match command {
+        Command::ListModels => Some(assemble::assemble(config, &assemble::http_client(config)).await?),
+        _ => None,
+    };
+    let domains = wiring::domains(config).await.map_err(unopened)?;
+    if let Some(assembled) = assembled {
         domains.catalog.replace(assembled.snapshot);
     }
     let done = execute(&domains, command).await;
     domains.storage.engine.close().await.map_err(Error::internal)?;
-    done
+    Ok(done?)
+}
+
+fn unopened(error: anyhow::Error) -> RunError {
+    match error.downcast::<ConfigError>() {
+        Ok(error) => error.into(),
+        Err(error) => Error::new(ErrorCode::Overloaded, format!("{error:#}")).into(),
+    }
 }

@@ -1,5 +1,5 @@
-//! The socket through which the command line reaches a running server: one JSON line each way. It stands in the data
-//! directory with mode 0600, so only the server's own user can speak to it.
+//! The socket through which the command line reaches a running server: one JSON line each way. It stands beside the
+//! embedded database and its lock with mode 0600, so only the server's own user can speak to it.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use crate::wiring::Domains;
 /// Longest line that is read.
 const LONGEST_LINE: u64 = 1024 * 1024;
 
-/// Where the socket of a data directory is.
-pub fn path(data: &Path) -> PathBuf {
-    data.join("tollgate.sock")
+/// Where the socket is, by the directory of the database ([`Config::home`](crate::Config::home)).
+pub fn path(home: &Path) -> PathBuf {
+    home.join("tollgate.sock")
 }
 
-/// Opens the socket. The data directory is locked by this process, so one that is there is a dead server's.
-pub fn open(data: &Path) -> std::io::Result<UnixListener> {
-    let path = path(data);
+/// Opens the socket. The directory is locked by this process, so one that is there is a dead server's.
+pub fn open(home: &Path) -> std::io::Result<UnixListener> {
+    let path = path(home);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -76,21 +76,21 @@ async fn answer(stream: UnixStream, domains: &Domains) -> std::io::Result<()> {
     writer.write_all(&text).await
 }
 
-/// Whether a server has the data directory.
-pub async fn is_served(data: &Path) -> bool {
-    UnixStream::connect(path(data)).await.is_ok()
+/// Whether a server has the database in this directory.
+pub async fn is_served(home: &Path) -> bool {
+    UnixStream::connect(path(home)).await.is_ok()
 }
 
-/// Sends a command to the server of a data directory.
-pub async fn send(data: &Path, command: &Command) -> Result<Reply, Error> {
+/// Sends a command to the server that has it.
+pub async fn send(home: &Path, command: &Command) -> Result<Reply, Error> {
     let unreachable = |error: std::io::Error| {
         let message = format!(
             "The data directory {} is in use, and its server cannot be reached: {error}",
-            data.display()
+            home.display()
         );
         Error::new(ErrorCode::Overloaded, message)
     };
-    let stream = UnixStream::connect(path(data)).await.map_err(unreachable)?;
+    let stream = UnixStream::connect(path(home)).await.map_err(unreachable)?;
     let (reader, mut writer) = stream.into_split();
     let mut text = serde_json::to_vec(command).map_err(Error::internal)?;
     text.push(b'\n');

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tollgate_billing::CheckReport;
 use tollgate_storage::{Account, AccountState, Balance, Key, KeyState};
-use tollgate_types::{AccountId, Credits, KeyId};
+use tollgate_types::{AccountId, Credits, KeyId, Timestamp};
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ pub struct KeyView {
     pub name: String,
     /// The last four characters.
     pub last4: String,
-    /// `active` or `revoked`.
+    /// `active`, `expired`, or `revoked`, which an expired key can be, too.
     pub state: String,
     /// RFC 3339.
     pub created_at: String,
@@ -111,17 +111,21 @@ pub struct KeyView {
     pub expires_at: Option<String>,
 }
 
-impl From<&Key> for KeyView {
-    fn from(key: &Key) -> Self {
+impl KeyView {
+    /// A key as it is now.
+    pub fn of(key: &Key, now: Timestamp) -> Self {
+        let expired = key.expires_at.is_some_and(|at| at <= now);
+        let state = match key.state {
+            KeyState::Revoked => "revoked",
+            KeyState::Active if expired => "expired",
+            KeyState::Active => "active",
+        };
         Self {
             id: key.id,
             account: key.account,
             name: key.name.clone(),
             last4: key.last4.clone(),
-            state: match key.state {
-                KeyState::Active => "active".to_owned(),
-                KeyState::Revoked => "revoked".to_owned(),
-            },
+            state: state.to_owned(),
             created_at: key.created_at.to_rfc3339(),
             expires_at: key.expires_at.map(|at| at.to_rfc3339()),
         }

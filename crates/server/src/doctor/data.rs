@@ -105,7 +105,7 @@ fn own_secret(config: &Config) -> Option<Finding> {
                 pepper.display(),
                 database.display()
             ),
-            "restore it from the backup before the next start: with a new one no key works any more",
+            "name the directory that has it with --data DIR, or restore it from the backup, before the next start: with a new one no key works any more",
         )
     })
 }
@@ -121,11 +121,7 @@ pub fn shared_secret(config: &Config) -> Option<Finding> {
     if let Err(error) = secrets::pepper(config) {
         let remedy =
             "give it a secret of at least 32 characters, the same on every node: openssl rand -hex 32";
-        return Some(Finding::fault(
-            "secrets",
-            format!("{named} cannot be used: {error:#}"),
-            remedy,
-        ));
+        return Some(Finding::fault("secrets", format!("{error:#}"), remedy));
     }
     let file = service
         .pepper_file

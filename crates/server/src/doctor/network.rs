@@ -42,7 +42,10 @@ pub async fn listener(config: &Config, served: bool) -> Finding {
     if served {
         return Finding::note(
             what,
-            format!("a server runs on {}, but not at {address}", config.data.display()),
+            format!(
+                "a server runs on {}, but not at {address}",
+                config.home().unwrap_or(&config.data).display()
+            ),
             "it was started with --listen, or its settings have changed since; its log names its address",
         );
     }
@@ -67,7 +70,7 @@ pub fn admin(config: &Config, served: bool) -> Finding {
         ),
         Err(error) if error.kind() == ErrorKind::AddrInUse => Finding::note(
             "admin address",
-            format!("{address} is in use by another program"),
+            format!("{address} is in use by another process"),
             "a start takes a free port and says which; for a fixed one set server.admin",
         ),
         Err(error) => Finding::fault(

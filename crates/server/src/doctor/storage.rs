@@ -1,15 +1,17 @@
 //! Storage: reachable, and with the schema of this program.
 
+use tollgate_types::Error;
+
 use super::Finding;
 use crate::config::{Config, StorageUrl};
 use crate::control::{Command, Reply, socket};
 use crate::wiring;
 
-/// Asks the server that has the data directory, else opens storage as a start would.
+/// Asks the server that has the database, else opens storage as a start would.
 pub async fn look(config: &Config, served: bool) -> Finding {
     let what = "storage";
     match &config.storage {
-        StorageUrl::Sqlite(path) if served => match socket::send(&config.data, &Command::ListModels).await {
+        StorageUrl::Sqlite(path) if served => match ask(config).await {
             Ok(Reply::Models(_)) => Finding::fine(
                 what,
                 format!("{} is open in the server that runs", path.display()),
@@ -23,7 +25,7 @@ pub async fn look(config: &Config, served: bool) -> Finding {
                 what,
                 format!(
                     "the server that has {} does not answer commands: {}",
-                    config.data.display(),
+                    path.display(),
                     error.message
                 ),
                 "look at its log; stop it and start it again when it hangs",
@@ -51,6 +53,11 @@ pub async fn look(config: &Config, served: bool) -> Finding {
             )
         }
     }
+}
+
+async fn ask(config: &Config) -> Result<Reply, Error> {
+    let home = config.home().unwrap_or(&config.data);
+    socket::send(home, &Command::ListModels).await
 }
 
 fn judged(opened: anyhow::Result<()>, fine: &str, remedy: &str) -> Finding {

@@ -23,7 +23,7 @@ pub(super) fn unreadable(status: StatusCode) -> Error {
     match status {
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE | StatusCode::URI_TOO_LONG => Error::new(
             ErrorCode::RequestTooLarge,
-            "The request's path and headers are larger than what is taken: 64 KiB and 100 headers.",
+            "The request's first line and headers are larger than what is taken: 32 KiB and 100 headers.",
         ),
         _ => Error::new(
             ErrorCode::InvalidParameter,

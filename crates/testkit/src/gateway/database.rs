@@ -1,9 +1,11 @@
-//! A PostgreSQL database for one test.
+//! A PostgreSQL database for one test, and a way into an embedded one.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
 /// A database with a name of its own. It is dropped with the value, when the test fails too.
 #[derive(Debug)]
@@ -80,6 +82,20 @@ impl Drop for Database {
         });
         let _ = dropped.join();
     }
+}
+
+/// Executes statements in an embedded database that no process has open.
+///
+/// # Panics
+/// When they fail.
+pub async fn execute_embedded(file: &Path, statements: &str) {
+    let options = SqliteConnectOptions::new().filename(file);
+    let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(statements.to_owned()))
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    connection.close().await.unwrap();
 }
 
 async fn execute(url: &str, statements: String) {

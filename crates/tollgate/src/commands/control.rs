@@ -1,7 +1,7 @@
 //! Commands that a running server carries out when there is one: accounts, keys, credits, models, the ledger.
 
 use tollgate_server::control::view::{CheckView, Reply};
-use tollgate_server::control::{self, Command};
+use tollgate_server::control::{self, Command, RunError};
 use tollgate_types::{Error, ErrorCode};
 
 use super::start;
@@ -127,7 +127,10 @@ fn verdict(check: &CheckView) -> Exit {
 /// not exist.
 fn send(place: Place, command: Command, known: &str) -> Result<Reply, Failure> {
     let config = start(place)?;
-    control::run(&config, command).map_err(|error| advised(error, known))
+    control::run(&config, command).map_err(|error| match error {
+        RunError::Settings(error) => error.into(),
+        RunError::Command(error) => advised(error, known),
+    })
 }
 
 fn advised(error: Error, known: &str) -> Failure {

@@ -34,9 +34,15 @@ fn print_config(config: &Config, printer: &Printer) -> Result<Exit, Failure> {
         Some(path) => format!("From {}, the environment and flags", path.display()),
         None => "No settings file: from the environment and flags".to_owned(),
     };
+    // What cannot be a setting of a file is said in the comment.
+    let more = if config.file.server.discover {
+        " and the model servers that a start finds on this machine"
+    } else {
+        ""
+    };
     printer.answer(&settings, || {
         format!(
-            "# {origin}.\n# Data directory: {}\n\n{text}",
+            "# {origin}.\n# Data directory: {}\n# Beside the providers below: the simulator sim{more}.\n\n{text}",
             config.data.display()
         )
     })?;

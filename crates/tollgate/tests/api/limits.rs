@@ -279,6 +279,31 @@ async fn other_limits_hold_at_once() {
 }
 
 #[tokio::test]
+async fn an_account_goes_back_to_the_default() {
+    let scene = Scene::start_with("[limits]\nrpm = 20\ntpm = 30000\n").await;
+    let limits = async || {
+        let response = scene.chat(&hello(json!({}))).await;
+        let limit = |what: &str| number(&response, &format!("x-ratelimit-limit-{what}"));
+        (limit("requests"), limit("tokens"))
+    };
+    let set = async |arguments: &[&str]| {
+        let command = [&["accounts", "set-limits", &scene.account], arguments].concat();
+        let account = scene.gateway.command_line().run(&command).await;
+        (account["rpm"].clone(), account["tpm"].clone())
+    };
+    assert_eq!(limits().await, (20, 30_000));
+    scene.gateway.set_limits(&scene.account, 7, 50_000).await;
+    assert_eq!(limits().await, (7, 50_000));
+    // The other one stays.
+    assert_eq!(set(&["--rpm", "default"]).await, (json!(null), json!(50_000)));
+    assert_eq!(limits().await, (20, 50_000));
+    let both = ["--rpm", "9", "--tpm", "default"];
+    assert_eq!(set(&both).await, (json!(9), json!(null)));
+    assert_eq!(limits().await, (9, 30_000));
+    scene.finish().await;
+}
+
+#[tokio::test]
 async fn the_limit_is_exact_under_concurrency() {
     let scene = Scene::start().await;
     scene.gateway.set_limits(&scene.account, 50, 100_000_000).await;

@@ -1,6 +1,7 @@
 //! What operators do, without a server and beside one.
 
 use serde_json::json;
+use tollgate_testkit::gateway::execute_embedded;
 
 use crate::installation::Installation;
 
@@ -67,6 +68,21 @@ fn accounts(installation: &Installation, id: &str) {
         (&json!(7), &json!(70000)),
         "the one that is not given stays"
     );
+    let own = installation.fine(&["accounts", "set-limits", id, "--rpm", "default", "--tpm", "80000"]);
+    let default_and_own = |shown: &str| {
+        let line = |name: &str| {
+            shown
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map(str::trim)
+        };
+        (line("rpm") == Some("default"), line("tpm") == Some("80000"))
+    };
+    assert_eq!(default_and_own(&own), (true, true), "{own}");
+    let shown = installation.json(&["accounts", "show", id]);
+    assert_eq!((&shown["rpm"], &shown["tpm"]), (&json!(null), &json!(80000)));
+    let back = installation.json(&["accounts", "set-limits", id, "--tpm", "default"]);
+    assert_eq!((&back["rpm"], &back["tpm"]), (&json!(null), &json!(null)));
     assert_eq!(
         installation.json(&["accounts", "suspend", id])["state"],
         "suspended"
@@ -140,6 +156,59 @@ fn keys(installation: &Installation, id: &str) {
         (&revoked["id"], &revoked["state"]),
         (&second["id"], &json!("revoked"))
     );
+}
+
+/// There is no waiting for a day: `turn_forward` executes statements that let keys expire.
+pub fn every_state_of_a_key(installation: &Installation, turn_forward: impl FnOnce(&str)) {
+    let account = installation.json(&["accounts", "create", "states"]);
+    let account = account["id"].as_str().unwrap();
+    let create = |name: &str| {
+        let command = [
+            "keys",
+            "create",
+            "--account",
+            account,
+            "--expires-in-days",
+            "1",
+            "--name",
+            name,
+        ];
+        installation.json(&command)["id"].as_str().unwrap().to_owned()
+    };
+    create("lasting");
+    let (trial, both) = (create("trial"), create("both"));
+    installation.fine(&["keys", "revoke", &both]);
+    let states = || {
+        let listed = installation.json(&["keys", "list", "--account", account]);
+        let table = installation.fine(&["keys", "list", "--account", account]);
+        ["lasting", "trial", "both"].map(|name| {
+            let key = listed.as_array().unwrap().iter().find(|key| key["name"] == name);
+            let state = key.unwrap()["state"].as_str().unwrap().to_owned();
+            let row = table.lines().find(|line| line.ends_with(name)).unwrap();
+            assert_eq!(row.split_whitespace().nth(2), Some(&*state), "{table}");
+            state
+        })
+    };
+    assert_eq!(states(), ["active", "active", "revoked"]);
+    turn_forward("UPDATE api_key SET expires_at = created_at + 1 WHERE name IN ('trial', 'both')");
+    assert_eq!(states(), ["active", "expired", "revoked"], "revoked is for ever");
+    assert_eq!(installation.json(&["keys", "revoke", &trial])["state"], "revoked");
+    assert_eq!(states(), ["active", "revoked", "revoked"]);
+}
+
+#[test]
+fn an_expired_key_is_listed_as_such() {
+    let installation = Installation::new();
+    every_state_of_a_key(&installation, |statements| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(execute_embedded(
+            &installation.data().join("tollgate.db"),
+            statements,
+        ));
+    });
 }
 
 #[test]

@@ -52,6 +52,13 @@ fn wrong_usage_exits_2() {
     );
     refused(
         &installation,
+        &["accounts", "set-limits", NOBODY, "--tpm", "none"],
+        2,
+        "usage",
+        "above 0, or `default`",
+    );
+    refused(
+        &installation,
         &["credits", "grant", NOBODY, "1,5"],
         2,
         "usage",
@@ -128,6 +135,66 @@ fn wrong_settings_exit_2_with_their_place() {
         "TOLLGATE_LOG",
     );
     assert!(!installation.data().exists(), "nothing was started");
+}
+
+/// Faults that show only when providers, models and secrets are set up: a start refuses them like every other fault of
+/// the settings, `config check` finds them in the same words, and neither leaves anything behind.
+#[test]
+fn a_faulty_block_exits_2_and_the_check_says_the_same() {
+    let installation = Installation::new();
+    let cases = [
+        (
+            "[providers.x]\npreset = \"nonsense\"\nbase_url = \"http://127.0.0.1:1/v1\"\n",
+            "providers.x: there is no preset `nonsense`",
+        ),
+        (
+            "[providers.x]\npreset = \"vllm\"\nbase_url = \"ftp://127.0.0.1\"\n",
+            "providers.x: ",
+        ),
+        (
+            "[providers.x]\npreset = \"vllm\"\napi_key_file = \"nowhere/key\"\n",
+            "providers.x.api_key_file: cannot read nowhere/key",
+        ),
+        (
+            "[models.\"a/b\"]\ntargets = [\"nobody/b\"]\nprices = { input = \"1\" }\n",
+            "models.\"a/b\".targets[0]: ",
+        ),
+        (
+            "[models.\"a/b\"]\ntargets = [\"sim/chat\"]\nprices = { output = \"1\" }\n",
+            "models.\"a/b\".prices: ",
+        ),
+        ("[models.\"a b\"]\ntargets = [\"sim/chat\"]\n", "models.\"a b\": "),
+        ("[aliases]\nlarge = \"nobody/large\"\n", "aliases"),
+        (
+            "[service]\npepper_env = \"NOT_SET\"\n",
+            "service.pepper_env (NOT_SET): ",
+        ),
+        (
+            "[service]\npepper_file = \"nowhere/pepper\"\n",
+            "service.pepper_file (nowhere/pepper): ",
+        ),
+    ];
+    for (text, words) in cases {
+        let file = installation.write("t.toml", text);
+        let file = file.to_str().unwrap();
+        let serve = ["serve", "--config", file];
+        refused(&installation, &serve, 2, "invalid_settings", words);
+        let refused = installation.run(&serve);
+        let sentence = refused.stderr.lines().last().unwrap();
+        let sentence = sentence.strip_prefix("error: ").unwrap();
+        let checked = installation.run(&["config", "check", "--config", file]);
+        assert_eq!(checked.code, 3, "{text}: {checked:?}");
+        assert!(checked.stdout.contains(sentence), "{sentence}: {checked:?}");
+        assert!(!installation.data().exists(), "{text}: nothing was started");
+    }
+    let file = installation.write("t.toml", cases[0].0);
+    refused(
+        &installation,
+        &["models", "list", "--config", file.to_str().unwrap()],
+        2,
+        "invalid_settings",
+        cases[0].1,
+    );
 }
 
 #[test]

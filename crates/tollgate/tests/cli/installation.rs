@@ -129,6 +129,21 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
+/// Sends a request to any address and reads the whole answer, head and body.
+pub fn ask(address: &str, method: &str, path: &str, key: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {key}\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
 /// A server that runs; killed when it is dropped.
 pub struct Server {
     child: Option<Child>,
@@ -155,18 +170,7 @@ impl Server {
 
     /// Sends a request with a key and reads the whole answer, head and body.
     pub fn ask(&self, method: &str, path: &str, key: &str, body: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let length = body.len();
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {key}\r\nconnection: close\r\n\
-             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}",
-            self.address
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        ask(&self.address, method, path, key, body)
     }
 
     /// Sends SIGTERM and waits for the end; gives the exit code.

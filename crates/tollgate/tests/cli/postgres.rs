@@ -4,7 +4,7 @@ use serde_json::json;
 use tollgate_testkit::gateway::Database;
 
 use crate::checks::finding;
-use crate::commands::everything;
+use crate::commands::{every_state_of_a_key, everything};
 use crate::installation::Installation;
 
 /// An installation on a database of its own, which is dropped with it.
@@ -56,6 +56,10 @@ fn everything_works_on_postgresql_beside_a_server_and_is_still_there_after_it() 
     let (installation, _database) = installation();
     installation.fine(&["migrate"]);
     let server = installation.serve();
+    assert!(
+        !installation.data().join("tollgate.sock").exists(),
+        "a socket would belong to one of several nodes"
+    );
     everything(&installation);
     assert_eq!(server.stop(), 0);
     assert_eq!(installation.json(&["ledger", "check"])["clean"], json!(true));
@@ -66,17 +70,21 @@ fn everything_works_on_postgresql_beside_a_server_and_is_still_there_after_it() 
 }
 
 #[test]
+fn an_expired_key_is_listed_as_such_on_postgresql() {
+    let (installation, database) = installation();
+    installation.fine(&["migrate"]);
+    every_state_of_a_key(&installation, |statements| execute(&database, statements));
+}
+
+#[test]
 fn a_secret_is_required() {
     let (installation, _database) = installation();
     let installation = installation.with("PEPPER", "");
     for command in [&["migrate"][..], &["accounts", "list"]] {
         let ended = installation.run(command);
         // The schema needs no secret, everything else does.
-        assert_eq!(
-            ended.code,
-            i32::from(command[0] != "migrate"),
-            "{command:?}: {ended:?}"
-        );
+        let expected = if command[0] == "migrate" { 0 } else { 2 };
+        assert_eq!(ended.code, expected, "{command:?}: {ended:?}");
     }
     let ended = installation.run(&["config", "check"]);
     assert_eq!(ended.code, 3, "{ended:?}");

@@ -4,7 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use crate::installation::Installation;
+use crate::checks::finding;
+use crate::commands::everything;
+use crate::installation::{Installation, ask};
 
 #[test]
 fn the_first_start_prints_a_key_that_works_as_printed() {
@@ -43,6 +45,22 @@ fn the_first_start_prints_a_key_that_works_as_printed() {
         answer.starts_with("HTTP/1.1 200 "),
         "the key still works: {answer}"
     );
+}
+
+#[test]
+fn a_busy_admin_address_is_replaced_and_the_start_says_by_which() {
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = busy.local_addr().unwrap().to_string();
+    let installation = Installation::new().with("TOLLGATE_SERVER__ADMIN", &taken);
+    let server = installation.serve();
+    let banner = server.banner_until("curl");
+    let shown = banner
+        .split_whitespace()
+        .find_map(|word| word.strip_suffix("/metrics"));
+    let admin = shown.unwrap().strip_prefix("http://").unwrap();
+    assert_ne!(admin, taken);
+    let answer = ask(admin, "GET", "/metrics", "", "");
+    assert!(answer.contains("tollgate_http_responses_total"), "{answer}");
 }
 
 #[test]
@@ -109,6 +127,58 @@ fn a_second_server_on_the_same_data_is_refused() {
     assert_eq!(server.stop(), 0);
 }
 
+/// The database says which server is meant: its directory has the lock and the socket, wherever `--data` is.
+#[test]
+fn a_database_elsewhere_has_its_server_beside_it() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let home = elsewhere.path().join("books");
+    let url = format!("sqlite:{}/tollgate.db", home.display());
+    let installation = Installation::new().with("TOLLGATE_STORAGE__URL", &url);
+    let server = installation.serve();
+    let banner = server.banner_until("curl");
+    assert!(banner.contains(&*home.to_string_lossy()), "{banner}");
+    let socket = std::fs::metadata(home.join("tollgate.sock")).unwrap();
+    assert_eq!(socket.permissions().mode() & 0o777, 0o600);
+    assert!(!installation.data().join("tollgate.sock").exists());
+    everything(&installation);
+
+    // Another data directory, the same database: the server carries out the command, with its own secrets.
+    let other = Installation::new().with("TOLLGATE_STORAGE__URL", &url);
+    let accounts = other.json(&["accounts", "list"]);
+    assert_eq!(accounts, installation.json(&["accounts", "list"]));
+    let account = accounts[0]["id"].as_str().unwrap();
+    let created = other.json(&["keys", "create", "--account", account]);
+    let answer = server.ask("GET", "/v1/models", created["key"].as_str().unwrap(), "");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let report = installation.json(&["doctor"]);
+    let storage = finding(&report, "storage")["detail"].as_str().unwrap();
+    assert!(storage.ends_with("is open in the server that runs"), "{report}");
+    // A start there would make other secrets.
+    let looked = other.run(&["doctor"]);
+    assert_eq!(looked.code, 3, "{looked:?}");
+    assert!(
+        looked.stdout.contains("pepper is missing") && looked.stdout.contains("--data DIR"),
+        "{looked:?}"
+    );
+    assert!(!other.data().exists(), "nothing was made there");
+
+    for second in [&installation, &other] {
+        let refused = second.run(&["serve"]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (1, ""), "{refused:?}");
+        let words = format!(
+            "another tollgate process (pid {}) is using the data directory {}",
+            server.pid(),
+            home.display()
+        );
+        assert!(refused.stderr.contains(&words), "{words}: {refused:?}");
+    }
+    // The one that runs was not disturbed.
+    assert_eq!(other.json(&["ledger", "check"])["clean"], json!(true));
+    assert_eq!(server.stop(), 0);
+    assert!(!home.join("tollgate.sock").exists());
+    assert_eq!(installation.json(&["accounts", "list"]), accounts);
+}
+
 #[test]
 fn the_data_is_its_owners_alone() {
     let installation = Installation::new();
@@ -142,6 +212,7 @@ fn migrate_makes_a_database_that_the_other_commands_use() {
 fn printed_settings_are_those_in_effect_and_hold_no_secret() {
     let installation = Installation::new()
         .with("OPENAI_API_KEY", "sk-canary-1")
+        .with("GROQ_API_KEY", "gsk-canary-4")
         .with("TOLLGATE_PEPPER", "canary-2-0123456789abcdef0123456789")
         .with("TOLLGATE_LIMITS__RPM", "77");
     let settings = "[limits]\nrpm = 1\ntpm = 12345\n[storage]\nurl = \"postgres://me:canary-3@db.invalid/x\"\n\
@@ -173,8 +244,31 @@ fn printed_settings_are_those_in_effect_and_hold_no_secret() {
         !shown.contains("canary") && !json.to_string().contains("canary"),
         "{shown}"
     );
+    // The block says no more than its name, and of the other one there is only a variable.
+    assert_eq!(
+        json["providers"],
+        json!({
+            "openai": {
+                "preset": "openai",
+                "base_url": "https://api.openai.com/v1",
+                "api_key_env": "OPENAI_API_KEY"
+            },
+            "groq": {
+                "preset": "groq",
+                "base_url": "https://api.groq.com/openai/v1",
+                "api_key_env": "GROQ_API_KEY"
+            }
+        })
+    );
+    assert!(
+        shown.contains("[providers.groq]") && shown.contains("api_key_env = \"GROQ_API_KEY\""),
+        "{shown}"
+    );
     assert!(!installation.data().exists(), "nothing was started");
     let reread = installation.write("printed.toml", &shown);
     let again = installation.json(&["serve", "--print-config", "--config", reread.to_str().unwrap()]);
-    assert_eq!(again["limits"], json["limits"]);
+    assert_eq!(
+        (&again["limits"], &again["providers"]),
+        (&json["limits"], &json["providers"])
+    );
 }

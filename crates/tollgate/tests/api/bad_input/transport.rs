@@ -156,6 +156,94 @@ async fn what_is_hardly_http() {
     scene.finish().await;
 }
 
+/// A head of exactly so many bytes, filled up by a header.
+fn head_of(bytes: usize, first: &str, headers: &str) -> Vec<u8> {
+    let mut head = format!("{first} HTTP/1.1\r\nhost: g\r\n{headers}x-pad: ").into_bytes();
+    head.resize(bytes - 4, b'a');
+    head.extend_from_slice(b"\r\n\r\n");
+    head
+}
+
+#[tokio::test]
+async fn heads_at_and_beyond_the_largest() {
+    const MOST: usize = 32 << 10;
+    const MOST_HEADERS: usize = 100;
+    const MOST_URI: usize = 8 << 10;
+    let scene = Scene::start().await;
+    let key = format!("authorization: Bearer {}\r\n", scene.key.secret);
+    let models = |bytes: usize| head_of(bytes, "GET /v1/models", &key);
+    let counted = |count: usize| {
+        // Beside the host and the key.
+        let more: String = (2..count).map(|number| format!("x-{number}: 1\r\n")).collect();
+        format!("GET /v1/models HTTP/1.1\r\nhost: g\r\n{key}{more}\r\n").into_bytes()
+    };
+    let target = |start: &str, bytes: usize| {
+        let target = format!("{start}{}", "a".repeat(bytes - start.len()));
+        format!("GET {target} HTTP/1.1\r\nhost: g\r\n{key}\r\n").into_bytes()
+    };
+    let refused = ("request_too_large", 413);
+    let cases = [
+        ("a whole head", models(MOST), models(MOST + 1), ("", 200)),
+        (
+            "headers",
+            counted(MOST_HEADERS),
+            counted(MOST_HEADERS + 1),
+            ("", 200),
+        ),
+        (
+            "a path",
+            target("/", MOST_URI),
+            target("/", MOST_URI + 1),
+            ("not_found", 404),
+        ),
+        (
+            "a query",
+            target("/v1/none?", MOST_URI),
+            target("/v1/none?", MOST_URI + 1),
+            ("not_found", 404),
+        ),
+        (
+            "an address with its server",
+            target("http://g/none?", MOST_URI),
+            target("http://g/none?", MOST_URI + 1),
+            ("not_found", 404),
+        ),
+    ];
+    for (what, at, beyond, taken) in cases {
+        for (bytes, (code, status)) in [(at, taken), (beyond, refused)] {
+            let what = format!("{what}, {} bytes", bytes.len());
+            let mut connection = scene.client().connect().await;
+            let _ = connection.write(&bytes).await;
+            let response = connection.read().await;
+            assert_eq!(response.status, status, "{what}: {}", response.text());
+            if status != 200 {
+                assert_error(&what, &response, code, None);
+            }
+        }
+    }
+    // What does not end is refused as soon as it is too long.
+    let mut connection = scene.client().connect().await;
+    let endless = models(2 * MOST);
+    connection.write(&endless[..MOST]).await.unwrap();
+    assert_error("endless", &connection.read().await, refused.0, None);
+    // The limit is the head's alone.
+    let body = hello(json!({"messages": [{"role": "user", "content": "x".repeat(100_000)}]})).to_string();
+    let headers = format!(
+        "{key}content-type: application/json\r\ncontent-length: {}\r\n",
+        body.len()
+    );
+    let mut connection = scene.client().connect().await;
+    let head = head_of(MOST, &format!("POST {CHAT}"), &headers);
+    connection
+        .write(&[head, body.into_bytes()].concat())
+        .await
+        .unwrap();
+    let response = connection.read().await;
+    assert_eq!(response.status, 200, "{}", response.text());
+    assert_eq!(scene.upstream.request_count(), 1);
+    scene.finish().await;
+}
+
 #[tokio::test]
 async fn bodies_that_break_off() {
     let scene = Scene::start().await;

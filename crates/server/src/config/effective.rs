@@ -1,0 +1,162 @@
+//! What is in effect beyond what stands in file and environment: providers that a variable switches on, and what a block
+//! leaves to its preset.
+
+use tollgate_providers::registry::{self, ProviderConfig};
+use tollgate_providers::{discover, openai_compatible};
+
+use super::file::ProviderSection;
+use super::resolve::{Config, StorageUrl};
+
+/// The preset of a block that has only an address.
+const BY_ADDRESS: &str = "openai-compatible";
+
+impl Config {
+    /// Providers whose usual variable is set, and that no block configures. Their keys are in them.
+    pub fn providers_by_environment(&self) -> Vec<ProviderConfig> {
+        let mut found = discover::from_environment(|name| self.environment.get(name).map(str::to_owned));
+        found.retain(|block| !self.is_configured(&block.name));
+        found
+    }
+
+    /// Whether there is a block for the preset, be it switched off.
+    pub fn is_configured(&self, preset: &str) -> bool {
+        let mut blocks = self.file.providers.iter();
+        blocks.any(|(name, section)| section.preset.as_deref().unwrap_or(name) == preset)
+    }
+
+    /// The settings as TOML, without secrets, for `--print-config`. A key is shown as the name of its variable or file.
+    pub fn printed(&self) -> Result<String, toml::ser::Error> {
+        let mut shown = self.file.clone();
+        shown.server.listen = self.listen.to_string();
+        shown.server.admin = self.admin.to_string();
+        shown.storage.url = Some(match &self.storage {
+            StorageUrl::Sqlite(path) => format!("sqlite:{}", path.display()),
+            StorageUrl::Postgres(_) => "postgres://…".to_owned(),
+        });
+        for block in self.providers_by_environment() {
+            let section = ProviderSection {
+                base_url: block.base_url,
+                ..ProviderSection::default()
+            };
+            shown.providers.insert(block.name.to_string(), section);
+        }
+        for (name, section) in &mut shown.providers {
+            fill(name, section);
+        }
+        toml::to_string(&shown)
+    }
+}
+
+/// What a block does not say and its preset does.
+fn fill(name: &str, section: &mut ProviderSection) {
+    if section.preset.is_none() {
+        let by_name = registry::preset_names().find(|known| *known == name);
+        let by_address = section.base_url.as_ref().map(|_| BY_ADDRESS);
+        section.preset = by_name.or(by_address).map(str::to_owned);
+    }
+    // No provider takes an address with a password; the settings can be printed before that is found out.
+    section.base_url = section.base_url.as_deref().map(without_password);
+    let preset = section.preset.as_deref().and_then(openai_compatible::preset);
+    let Some(preset) = preset else { return };
+    if section.base_url.is_none() {
+        section.base_url = preset.base_url.map(str::to_owned);
+    }
+    if section.api_key_env.is_none() && section.api_key_file.is_none() {
+        section.api_key_env = preset.key_env().map(str::to_owned);
+    }
+}
+
+fn without_password(url: &str) -> String {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let host_end = url[start..].find('/').map_or(url.len(), |at| start + at);
+    match url[start..host_end].rfind('@') {
+        Some(at) => format!("{}…{}", &url[..start], &url[start + at..]),
+        None => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::env::Environment;
+    use crate::config::{Config, FileConfig, Flags};
+
+    fn load(text: &str, env: &[(&str, &str)]) -> Config {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("t.toml");
+        std::fs::write(&path, text).unwrap();
+        let flags = Flags {
+            config: Some(path),
+            ..Flags::default()
+        };
+        Config::load(&flags, Environment::of(env)).unwrap()
+    }
+
+    fn printed(text: &str, env: &[(&str, &str)]) -> FileConfig {
+        let shown = load(text, env).printed().unwrap();
+        assert!(!shown.contains("canary"), "{shown}");
+        toml::from_str(&shown).unwrap()
+    }
+
+    #[test]
+    fn printed_settings_hold_no_password_and_can_be_read_again() {
+        let text = "[storage]\nurl = \"postgres://u:canary@h/d\"\n[service]\npepper_env = \"P\"";
+        printed(text, &[]);
+        let shown = printed("[providers.x]\nbase_url = \"https://u:canary@h/v1\"", &[]);
+        assert_eq!(shown.providers["x"].base_url.as_deref(), Some("https://…@h/v1"));
+    }
+
+    /// Block, what is printed of it: preset, address, variable.
+    #[test]
+    fn providers_are_shown_with_what_is_in_effect() {
+        let text = "[providers.backup]\npreset = \"groq\"\napi_key_file = \"/run/groq\"\n\
+                    [providers.house]\nbase_url = \"http://h/v1\"\napi_key_env = \"HOUSE\"\n\
+                    [providers.mistral]\nenabled = false\n[providers.together]\n";
+        let env = [
+            ("OPENAI_API_KEY", "canary"),
+            ("GROQ_API_KEY", "canary"),
+            ("MISTRAL_API_KEY", "canary"),
+            ("HOUSE", "canary"),
+            ("AZURE_OPENAI_API_KEY", "canary"),
+            ("AZURE_OPENAI_ENDPOINT", "https://x.example.com"),
+            ("XAI_API_KEY", ""),
+        ];
+        let shown = printed(text, &env);
+        let cases = [
+            ("backup", "groq", "https://api.groq.com/openai/v1", None),
+            ("house", "openai-compatible", "http://h/v1", Some("HOUSE")),
+            (
+                "mistral",
+                "mistral",
+                "https://api.mistral.ai/v1",
+                Some("MISTRAL_API_KEY"),
+            ),
+            (
+                "together",
+                "together",
+                "https://api.together.xyz/v1",
+                Some("TOGETHER_API_KEY"),
+            ),
+            (
+                "openai",
+                "openai",
+                "https://api.openai.com/v1",
+                Some("OPENAI_API_KEY"),
+            ),
+            (
+                "azure-openai",
+                "azure-openai",
+                "https://x.example.com",
+                Some("AZURE_OPENAI_API_KEY"),
+            ),
+        ];
+        let names: Vec<&str> = shown.providers.keys().map(String::as_str).collect();
+        assert_eq!(names, cases.map(|(name, ..)| name));
+        for (name, preset, address, variable) in cases {
+            let section = &shown.providers[name];
+            assert_eq!(section.preset.as_deref(), Some(preset), "{name}");
+            assert_eq!(section.base_url.as_deref(), Some(address), "{name}");
+            assert_eq!(section.api_key_env.as_deref(), variable, "{name}");
+        }
+        assert_eq!(shown.providers["mistral"].enabled, Some(false));
+    }
+}

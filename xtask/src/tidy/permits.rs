@@ -1,0 +1,126 @@
+//! Nothing is sent upstream without a hold: what an upstream asks for is made by admission alone.
+
+use super::Fault;
+use super::rust::{Keep, blank, find_word, line_of};
+use super::tree::Tree;
+
+/// The one file that makes them.
+const ADMISSION: &str = "crates/pipeline/src/admit.rs";
+
+/// What every call to an upstream asks for, and what stands in it.
+const CONTEXT: &str = "CallContext";
+const PERMIT: &str = "Permit";
+
+/// Checks every product file but admission's.
+pub fn check(tree: &Tree) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let others = tree
+        .files
+        .iter()
+        .filter(|file| file.is_product() && file.path != ADMISSION);
+    for file in others {
+        let code = blank(&file.text, Keep::Code);
+        for name in [CONTEXT, PERMIT] {
+            for at in find_word(&code, name) {
+                if let Some(what) = makes(&code, at, name) {
+                    let advice = "only admission does, and it has a hold; take the one that is handed down";
+                    let fault = Fault::at(&file.path, line_of(&code, at), format!("{what}: {advice}"));
+                    faults.push(fault);
+                }
+            }
+        }
+    }
+    faults
+}
+
+/// How the code at a name makes one of its values, or gives the name away so that this rule would not see it.
+fn makes(code: &str, at: usize, name: &str) -> Option<String> {
+    // Without the path before the name, if any.
+    let before = code[..at].trim_end_matches(|c: char| c.is_alphanumeric() || c == '_' || c == ':');
+    let word_before = before
+        .trim_end()
+        .rsplit(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .next()
+        .unwrap_or_default();
+    let after = code[at + name.len()..].trim_start();
+    // Inside such a block the type is called `Self`.
+    if matches!(word_before, "impl" | "for") && (after.starts_with('{') || after.starts_with("where")) {
+        return Some(format!("has code of `{name}`'s own"));
+    }
+    let alias = after.starts_with(';') && before.trim_end().ends_with('=');
+    if alias || after.starts_with("as ") {
+        return Some(format!("gives `{name}` another name"));
+    }
+    let by_path = after.starts_with("::");
+    let literal = name == CONTEXT
+        && after.starts_with('{')
+        && !before.trim_end().ends_with("->")
+        && !matches!(word_before, "struct" | "let");
+    (by_path || literal).then(|| format!("makes a `{name}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::expect_faults;
+    use super::*;
+
+    #[test]
+    fn only_admission_makes_what_an_upstream_asks_for() {
+        let dispatch = "crates/pipeline/src/dispatch.rs";
+        let cases = [
+            (
+                ADMISSION,
+                "let permit = Permit::Hold(id); CallContext { permit }",
+                0,
+            ),
+            (dispatch, "let ctx = CallContext { request, permit };", 1),
+            (
+                dispatch,
+                "call(&tollgate_upstream::CallContext{ ..ctx.clone() })",
+                1,
+            ),
+            (dispatch, "let permit = Permit::Free(\"probe\");", 1),
+            (dispatch, "use tollgate_upstream::Permit::*;", 1),
+            (dispatch, "use tollgate_upstream::CallContext as Frame;", 1),
+            (dispatch, "type Frame = CallContext;", 1),
+            (dispatch, "let ctx = CallContext::default();", 1),
+            (dispatch, "impl From<Hold> for CallContext { }", 1),
+            (
+                "crates/upstream/src/context.rs",
+                "impl CallContext { fn new() -> Self { Self {} } }",
+                1,
+            ),
+            (
+                "crates/upstream/src/context.rs",
+                "pub struct CallContext { pub permit: Permit, }",
+                0,
+            ),
+            (
+                "crates/upstream/src/context.rs",
+                "pub enum Permit { Hold(HoldId) }",
+                0,
+            ),
+            (
+                "crates/server/src/doctor.rs",
+                "// CallContext { }\nlet text = \"Permit::Free\";",
+                0,
+            ),
+        ];
+        expect_faults(check, &cases);
+    }
+
+    #[test]
+    fn what_takes_one_is_left_alone() {
+        let texts = [
+            "use tollgate_upstream::{CallContext, Permit};",
+            "async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Reply { ctx.permit }",
+            "fn context(&self) -> CallContext { self.admission.context() }",
+            "let CallContext { request, .. } = ctx;",
+            "drain: Option<SemaphorePermit<'a>>,",
+        ];
+        let cases = texts.map(|text| ("crates/providers/src/sim/mod.rs", text, 0));
+        expect_faults(check, &cases);
+        let test = "CallContext { permit: Permit::Free(\"test\") }";
+        expect_faults(check, &[("crates/providers/src/sim/tests.rs", test, 0)]);
+    }
+}
