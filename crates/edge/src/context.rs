@@ -84,8 +84,17 @@ impl RequestContext {
 
     /// Notes hints of the request that were dropped, for `x-tollgate-ignored`.
     pub fn note_ignored(&self, fields: &[&str]) {
-        if !fields.is_empty() {
-            self.note(|notes| notes.ignored = Some(fields.join(",")));
+        for field in fields {
+            self.note(|notes| {
+                let names = notes.ignored.get_or_insert_default();
+                if names.split(',').any(|name| name == *field) {
+                    return;
+                }
+                if !names.is_empty() {
+                    names.push(',');
+                }
+                names.push_str(field);
+            });
         }
     }
 }

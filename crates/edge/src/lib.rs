@@ -6,6 +6,7 @@ pub mod body;
 pub mod context;
 pub mod error;
 pub mod failed_keys;
+mod family;
 pub mod limits;
 pub mod query;
 pub mod shell;

@@ -15,7 +15,7 @@ use tollgate_types::{Clock, Error, ErrorCode, RequestId};
 
 use crate::context::RequestContext;
 use crate::error::{ApiError, Logged};
-use crate::limits;
+use crate::{family, limits};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
@@ -128,6 +128,7 @@ impl Shell {
 
     fn finish(&self, ctx: &RequestContext, seen: &Seen, response: &mut Response) {
         let notes = ctx.notes();
+        family::dress(&seen.path, ctx, &notes, response);
         let headers = response.headers_mut();
         headers.insert(X_REQUEST_ID, ctx.id_header.clone());
         headers.insert(REQUEST_ID, ctx.id_header.clone());

@@ -10,7 +10,8 @@ pub(crate) type Flaw = Box<DecodeError>;
 /// A body that a format refuses. It converts into the public [`Error`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// `invalid_json`, `missing_required_parameter`, `invalid_parameter` or `unknown_parameter`.
+    /// `invalid_json`, `missing_required_parameter`, `invalid_parameter`, `unknown_parameter` or
+    /// `unsupported_parameter`.
     pub code: ErrorCode,
     /// Path of the parameter at fault, dotted with indexes: `messages[2].content[0].image_url.url`. `None` when the
     /// text is not JSON at all.
@@ -54,6 +55,19 @@ impl DecodeError {
         Self {
             code: ErrorCode::UnknownParameter,
             message: format!("Unknown parameter: '{param}'. Remove it or correct its name."),
+            param: Some(param),
+        }
+    }
+}
+
+impl DecodeError {
+    /// A parameter of the format that the gateway does not serve. `why` continues the sentence that begins with its
+    /// name.
+    pub fn unsupported(param: impl Into<String>, why: impl fmt::Display) -> Self {
+        let param = param.into();
+        Self {
+            code: ErrorCode::UnsupportedParameter,
+            message: format!("'{param}' {why}."),
             param: Some(param),
         }
     }

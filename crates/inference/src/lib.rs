@@ -1,6 +1,9 @@
 //! Room: text generation.
 
+mod capabilities;
 pub mod chat_completions;
+mod crossing;
+pub mod messages;
 
 use std::sync::Arc;
 
@@ -20,5 +23,5 @@ pub struct Inference {
 
 /// The routes of this room.
 pub fn routes() -> OpenApiRouter<Inference> {
-    chat_completions::routes()
+    chat_completions::routes().merge(messages::routes())
 }

@@ -120,6 +120,7 @@ impl Pipeline {
         call.upstream_model = route.candidate.upstream_model.clone();
         let quote = admission.hold.terms().quote;
         call.clamp_output = quote.must_clamp.then_some(quote.output_cap);
+        call.output_cap = quote.output_cap;
         let ctx = admission.context(self.settings.timeouts.headers, self.settings.timeouts.idle);
         match text.generate(&ctx, &call).await? {
             TextReply::Whole(answer) => Ok(Started::Whole(answer)),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tollgate_catalog::{Candidate, Model};
-use tollgate_types::{Error, ErrorCode};
+use tollgate_types::generate::GenerateRequest;
+use tollgate_types::{Error, ErrorCode, Format};
 use tollgate_upstream::Provider;
 
 use crate::Pipeline;
@@ -65,6 +66,45 @@ impl Routed {
         self.routes.first().map(|route| &*route.provider)
     }
 
+    /// Whether every candidate takes bodies of this format as they are.
+    pub fn all_take(&self, format: Format) -> bool {
+        self.routes.iter().all(|route| takes(route, format))
+    }
+
+    /// Keeps the candidates that nothing of the request is lost on the way to, and answers which hints the first of
+    /// them leaves out. When there is none, the first refusal is told.
+    pub fn retain_carriers(
+        &mut self,
+        format: Format,
+        request: &GenerateRequest,
+    ) -> Result<Vec<String>, Error> {
+        let mut refusal = None;
+        let mut ignored = None;
+        let mut kept = Vec::with_capacity(self.routes.len());
+        for route in &self.routes {
+            let carried = match route.provider.text() {
+                Some(text) if !text.takes(format) => text.carry(request),
+                _ => Ok(Vec::new()),
+            };
+            match carried {
+                Ok(hints) => {
+                    ignored.get_or_insert(hints);
+                    kept.push(route.clone());
+                }
+                Err(error) => {
+                    refusal.get_or_insert(error);
+                }
+            }
+        }
+        match (refusal, ignored) {
+            (Some(error), None) => Err(error),
+            (_, ignored) => {
+                self.routes = kept;
+                Ok(ignored.unwrap_or_default())
+            }
+        }
+    }
+
     /// Keeps the candidates that can carry what the caller sent. When none can, they all stay and `false` is answered.
     pub fn retain(&mut self, can_carry: impl Fn(&dyn Provider) -> bool) -> bool {
         let fit: Vec<Route> = self
@@ -79,6 +119,10 @@ impl Routed {
         self.routes = fit;
         true
     }
+}
+
+fn takes(route: &Route, format: Format) -> bool {
+    route.provider.text().is_none_or(|text| text.takes(format))
 }
 
 impl Pipeline {

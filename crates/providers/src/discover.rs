@@ -15,17 +15,17 @@ use crate::registry::{self, ProviderConfig};
 /// own needs that variable, too.
 pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<ProviderConfig> {
     let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
-    let found = PRESETS.iter().filter_map(|preset| {
-        let key = filled(preset.key_env()?)?;
-        let base_url = preset.base_url_env.and_then(filled);
-        if preset.base_url.is_none() && base_url.is_none() {
-            return None;
-        }
+    let found = registry::preset_names().filter_map(|preset| {
+        let key = filled(registry::usual_key_variable(preset)?)?;
+        let base_url = match registry::address_variable(preset) {
+            Some(variable) => Some(filled(variable)?),
+            None => None,
+        };
         Some(ProviderConfig {
-            preset: Some(preset.name.to_owned()),
+            preset: Some(preset.to_owned()),
             api_key: Some(SecretString::from(key)),
             base_url,
-            ..ProviderConfig::named(preset.name)
+            ..ProviderConfig::named(preset)
         })
     });
     found.collect()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use secrecy::SecretString;
 use tollgate_upstream::Provider;
 
+use crate::anthropic::{self, Anthropic};
 use crate::http::{BaseUrl, Credential, EndpointError, HttpClient};
 use crate::openai_compatible::{Auth, Key, OpenAiCompatible, PRESETS, Preset, preset};
 use crate::sim::Simulator;
@@ -61,6 +62,18 @@ pub trait Adapter: Sync {
     /// The presets.
     fn presets(&self) -> Vec<&'static str>;
 
+    /// The environment variable that usually has the key of a preset, if it needs one.
+    fn key_variable(&self, preset: &str) -> Option<&'static str> {
+        let _ = preset;
+        None
+    }
+
+    /// The environment variable that has the address of a preset that has none of its own.
+    fn address_variable(&self, preset: &str) -> Option<&'static str> {
+        let _ = preset;
+        None
+    }
+
     /// The provider of a block with one of them.
     fn build(
         &self,
@@ -71,13 +84,12 @@ pub trait Adapter: Sync {
 }
 
 /// Every adapter.
-pub const ADAPTERS: &[&dyn Adapter] = &[&Compatible, &Simulated];
+pub const ADAPTERS: &[&dyn Adapter] = &[&Compatible, &Native, &Simulated];
 
 /// The provider of a block. Nothing is connected to.
 pub fn build(config: &ProviderConfig, http: &Arc<HttpClient>) -> Result<Arc<dyn Provider>, ConfigError> {
     let name = preset_name(config)?;
-    let adapter = ADAPTERS.iter().find(|adapter| adapter.presets().contains(&name));
-    match adapter {
+    match adapter_of(name) {
         Some(adapter) => adapter.build(name, config, http),
         None => Err(unknown_preset(config, name)),
     }
@@ -90,7 +102,19 @@ pub fn preset_names() -> impl Iterator<Item = &'static str> {
 
 /// The environment variable that usually has the key of a preset.
 pub fn usual_key_variable(preset_name: &str) -> Option<&'static str> {
-    preset(preset_name)?.key_env()
+    adapter_of(preset_name)?.key_variable(preset_name)
+}
+
+/// The environment variable that has the address of a preset that has none of its own.
+pub fn address_variable(preset_name: &str) -> Option<&'static str> {
+    adapter_of(preset_name)?.address_variable(preset_name)
+}
+
+fn adapter_of(preset_name: &str) -> Option<&'static dyn Adapter> {
+    ADAPTERS
+        .iter()
+        .copied()
+        .find(|adapter| adapter.presets().contains(&preset_name))
 }
 
 fn preset_name(config: &ProviderConfig) -> Result<&str, ConfigError> {
@@ -133,6 +157,15 @@ impl Adapter for Compatible {
         PRESETS.iter().map(|preset| preset.name).collect()
     }
 
+    fn key_variable(&self, name: &str) -> Option<&'static str> {
+        preset(name)?.key_env()
+    }
+
+    fn address_variable(&self, name: &str) -> Option<&'static str> {
+        let preset = preset(name)?;
+        preset.base_url_env.filter(|_| preset.base_url.is_none())
+    }
+
     fn build(
         &self,
         name: &str,
@@ -142,7 +175,7 @@ impl Adapter for Compatible {
         let preset = preset(name).ok_or_else(|| unknown_preset(config, name))?;
         let base = base_url(preset, config)?;
         let build = || -> Result<OpenAiCompatible, EndpointError> {
-            let credentials = credentials(preset, config)?;
+            let credentials = credentials(preset.auth, config)?;
             OpenAiCompatible::new(config.name.clone(), preset, &base, &credentials, http.clone())
         };
         if let (Key::Required(variable), None, None) = (preset.key, &config.api_key, &config.base_url) {
@@ -152,10 +185,14 @@ impl Adapter for Compatible {
             );
             return Err(wrong(config, message));
         }
-        if config.api_key.is_some() && !base.is_secure() && !base.is_local() {
-            tracing::warn!(provider = %config.name, "the key of a provider is sent over plain http");
-        }
+        warn_of_plain_http(config, &base);
         Ok(Arc::new(build().map_err(|error| wrong(config, error))?))
+    }
+}
+
+fn warn_of_plain_http(config: &ProviderConfig, base: &BaseUrl) {
+    if config.api_key.is_some() && !base.is_secure() && !base.is_local() {
+        tracing::warn!(provider = %config.name, "the key of a provider is sent over plain http");
     }
 }
 
@@ -179,8 +216,8 @@ fn base_url(preset: &Preset, config: &ProviderConfig) -> Result<BaseUrl, ConfigE
     })
 }
 
-fn credentials(preset: &Preset, config: &ProviderConfig) -> Result<Vec<Credential>, EndpointError> {
-    let key = config.api_key.as_ref().map(|key| match preset.auth {
+fn credentials(auth: Auth, config: &ProviderConfig) -> Result<Vec<Credential>, EndpointError> {
+    let key = config.api_key.as_ref().map(|key| match auth {
         Auth::Bearer => Credential::bearer(key),
         Auth::Header(name) => Credential::header(name, key),
     });
@@ -189,6 +226,45 @@ fn credentials(preset: &Preset, config: &ProviderConfig) -> Result<Vec<Credentia
         .iter()
         .map(|(name, value)| Credential::header(name, value));
     key.into_iter().chain(others).collect()
+}
+
+struct Native;
+
+impl Adapter for Native {
+    fn presets(&self) -> Vec<&'static str> {
+        vec![anthropic::PRESET]
+    }
+
+    fn key_variable(&self, _preset: &str) -> Option<&'static str> {
+        Some(anthropic::KEY_VARIABLE)
+    }
+
+    fn build(
+        &self,
+        _preset: &str,
+        config: &ProviderConfig,
+        http: &Arc<HttpClient>,
+    ) -> Result<Arc<dyn Provider>, ConfigError> {
+        let stated = config.base_url.as_deref();
+        let base =
+            BaseUrl::parse(stated.unwrap_or(anthropic::BASE_URL)).map_err(|error| wrong(config, error))?;
+        let base = if base.has_path() {
+            base
+        } else {
+            base.extended("/v1")
+        };
+        if config.api_key.is_none() && stated.is_none() {
+            let variable = anthropic::KEY_VARIABLE;
+            let message = format!("it needs a key: set `api_key_env` or `api_key_file`, or {variable}");
+            return Err(wrong(config, message));
+        }
+        warn_of_plain_http(config, &base);
+        let build = || -> Result<Anthropic, EndpointError> {
+            let credentials = credentials(Auth::Header("x-api-key"), config)?;
+            Anthropic::new(config.name.clone(), &base, &credentials, http.clone())
+        };
+        Ok(Arc::new(build().map_err(|error| wrong(config, error))?))
+    }
 }
 
 struct Simulated;

@@ -8,4 +8,6 @@ use serde::{Deserialize, Serialize};
 pub enum Format {
     /// `POST /v1/chat/completions`.
     ChatCompletions,
+    /// `POST /v1/messages`.
+    Messages,
 }

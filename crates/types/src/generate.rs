@@ -34,6 +34,12 @@ pub struct GenerateRequest {
     pub response_format: ResponseFormat,
     /// How much to reason: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
     pub reasoning_effort: Option<String>,
+    /// When to reason, where the caller says so apart from the effort.
+    pub thinking: Option<Thinking>,
+    /// Whether the answer leaves out what was reasoned.
+    pub hide_reasoning: bool,
+    /// Names the end user, for the provider's abuse checks.
+    pub user: Option<String>,
     /// Alternatives to report for each token, `Some(0)` for the chosen token only.
     pub top_logprobs: Option<u32>,
     /// Fields of the caller's format that have no common meaning.
@@ -47,6 +53,8 @@ pub struct Sampling {
     pub temperature: Option<f64>,
     /// 0 to 1.
     pub top_p: Option<f64>,
+    /// So many of the likeliest tokens are sampled from.
+    pub top_k: Option<u64>,
     /// −2 to 2.
     pub frequency_penalty: Option<f64>,
     /// −2 to 2.
@@ -55,12 +63,26 @@ pub struct Sampling {
     pub seed: Option<i64>,
 }
 
-/// Who speaks.
+/// When the model reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thinking {
+    /// Not at all.
+    Off,
+    /// For at most so many tokens.
+    Budget(u64),
+    /// As it sees fit.
+    Adaptive,
+    /// As it sees fit, also between two tool calls.
+    BetweenTools,
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Role {
     /// Instructions; `developer` and `system` are the same.
     System,
     /// The person or program that asks.
+    #[default]
     User,
     /// The model.
     Assistant,
@@ -69,7 +91,7 @@ pub enum Role {
 }
 
 /// One turn of the conversation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct Message {
     /// Who speaks.
     pub role: Role,
@@ -79,10 +101,42 @@ pub struct Message {
     pub tool_calls: Vec<ToolCall>,
     /// The call that this turn answers (`Role::Tool` only).
     pub tool_call_id: Option<String>,
+    /// Whether the tool failed (`Role::Tool` only).
+    pub is_error: bool,
+    /// Where it stood in the caller's body.
+    pub place: Place,
     /// Name of the speaker.
     pub name: Option<String>,
     /// Fields of the caller's format that have no common meaning.
     pub extra: Map<String, Value>,
+}
+
+/// Where a turn stood in the caller's body, so that an error can name what is at fault. It says nothing about what was
+/// said: all places are equal.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// Path of the turn: `messages[2]`.
+    pub path: String,
+    /// Path of its content: `messages[2].content`.
+    pub content: String,
+    /// Index of its first part there; `None` when the content is one text.
+    pub first: Option<usize>,
+}
+
+impl Place {
+    /// Path of the part with this index.
+    pub fn part(&self, index: usize) -> String {
+        match self.first {
+            Some(first) => format!("{}[{}]", self.content, first + index),
+            None => self.content.clone(),
+        }
+    }
+}
+
+impl PartialEq for Place {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// A piece of a turn.
@@ -92,8 +146,8 @@ pub enum Part {
     Text(String),
     /// A refusal by the model.
     Refusal(String),
-    /// Reasoning that the model showed.
-    Reasoning(String),
+    /// What the model reasoned.
+    Reasoning(Reasoning),
     /// A picture: an http(s) or data URL, and how closely to look.
     Image {
         /// Where the bytes are.
@@ -108,15 +162,60 @@ pub enum Part {
         /// `wav` or `mp3`.
         format: String,
     },
-    /// A document, by id or as a data URL.
-    File {
-        /// Id of an uploaded file.
-        file_id: Option<String>,
-        /// Data URL.
-        data: Option<String>,
-        /// Name shown to the model.
-        filename: Option<String>,
+    /// A document, by id, as a data URL, at an address or as its text.
+    File(File),
+    /// What stands before it in this turn may be kept in the provider's cache.
+    CacheBreakpoint,
+    /// Something that only the caller's own format has.
+    Foreign {
+        /// Its type there.
+        kind: String,
+        /// The whole of it.
+        value: Value,
     },
+}
+
+/// What the model reasoned in a turn.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Reasoning {
+    /// As far as it was shown; `None` when the provider hid it.
+    pub text: Option<String>,
+    /// What its provider wants back with it.
+    pub seal: Option<Seal>,
+}
+
+impl Reasoning {
+    /// Reasoning that anybody may read and nobody has sealed.
+    pub fn shown(text: impl Into<String>) -> Self {
+        Self {
+            text: Some(text.into()),
+            seal: None,
+        }
+    }
+}
+
+/// What a provider adds to its reasoning so that it can take it back: opaque, and of use to that provider alone.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Seal {
+    /// Whose it is; empty when nobody knows.
+    pub origin: String,
+    /// The provider's own bytes, as text; empty when it adds none.
+    pub data: String,
+}
+
+/// A document. One of the ways to get at its content is there.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct File {
+    /// Id of an uploaded file.
+    pub file_id: Option<String>,
+    /// Data URL.
+    pub data: Option<String>,
+    /// Address.
+    pub url: Option<String>,
+    /// Plain text.
+    pub text: Option<String>,
+    /// Name shown to the model.
+    pub filename: Option<String>,
 }
 
 /// A call that the model asks for.
@@ -155,6 +254,24 @@ pub enum Tool {
         /// The format object as the caller wrote it.
         format: Option<Value>,
     },
+    /// A tool that only the caller's own format has, and that the caller runs.
+    Foreign {
+        /// Name.
+        name: String,
+        /// Its type there.
+        kind: String,
+        /// The whole of it.
+        value: Value,
+    },
+}
+
+impl Tool {
+    /// Name.
+    pub fn name(&self) -> &str {
+        match self {
+            Tool::Function { name, .. } | Tool::Custom { name, .. } | Tool::Foreign { name, .. } => name,
+        }
+    }
 }
 
 /// Which tool is called.
@@ -227,6 +344,8 @@ pub struct Choice {
     pub tool_calls: Vec<ToolCall>,
     /// Why the answer ended.
     pub finish: FinishReason,
+    /// The text that ended it, with `FinishReason::StopSequence`.
+    pub stop_sequence: Option<String>,
     /// Token probabilities in the OpenAI shape, when they were asked for.
     pub logprobs: Option<Value>,
     /// Fields of the message (such as `audio` or `annotations`) that have no common meaning.
@@ -236,10 +355,14 @@ pub struct Choice {
 /// Why an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
-    /// By itself, or at a stop text.
+    /// By itself, or at a stop text that the provider does not name.
     Stop,
-    /// At the cap on tokens, or the context is full.
+    /// At a stop text.
+    StopSequence,
+    /// At the cap on tokens.
     Length,
+    /// The context is full.
+    ContextFull,
     /// To have tools called.
     ToolCalls,
     /// Cut by a content filter.

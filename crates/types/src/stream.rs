@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::generate::FinishReason;
+use crate::generate::{FinishReason, Seal};
 use crate::usage::Usage;
 
 /// One step of a streamed answer. A stream is `Start`, any number of deltas and `Finish`es (one for each choice),
@@ -33,6 +33,15 @@ pub enum StreamEvent {
         choice: u32,
         /// The piece.
         text: String,
+    },
+    /// A piece of reasoning ends, and this is what its provider wants back with it.
+    ReasoningSeal {
+        /// Which choice.
+        choice: u32,
+        /// What is wanted back.
+        seal: Seal,
+        /// Whether the reasoning was hidden: no text of it came before.
+        hidden: bool,
     },
     /// More of a refusal.
     Refusal {
@@ -67,6 +76,8 @@ pub enum StreamEvent {
         choice: u32,
         /// Why.
         reason: FinishReason,
+        /// The text that ended it, with `FinishReason::StopSequence`.
+        stop_sequence: Option<String>,
     },
     /// What the answer consumed.
     Usage(Usage),

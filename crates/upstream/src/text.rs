@@ -7,9 +7,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
-use tollgate_types::generate::GenerateResponse;
+use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::stream::StreamEvent;
-use tollgate_types::{Format, Usage};
+use tollgate_types::{Error, Format, Usage};
 
 use crate::context::CallContext;
 use crate::error::UpstreamError;
@@ -47,6 +47,8 @@ pub struct TextCall {
     pub body: Bytes,
     /// What the format knows of `body` already.
     pub outline: Option<Outline>,
+    /// The same request in the common form, when a candidate does not take `format` as it is.
+    pub common: Option<Arc<GenerateRequest>>,
     /// The model's name at the upstream.
     pub upstream_model: Arc<str>,
     /// The model as the caller named it; answers carry it.
@@ -57,6 +59,8 @@ pub struct TextCall {
     pub include_usage: bool,
     /// A cap on output tokens that the gateway sets because the caller set none and the balance covers no more.
     pub clamp_output: Option<u64>,
+    /// Output tokens that the hold covers: the cap for a format that needs one, when the caller set none.
+    pub output_cap: u64,
 }
 
 /// Something in the caller's own format, ready to be sent, or in the common form, to be encoded.
@@ -123,6 +127,23 @@ pub trait TextProvider: Send + Sync {
     /// Sends the call and answers when the response headers are there. The upstream must not be called twice.
     /// Errors say whether any byte was sent.
     async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError>;
+
+    /// Whether it takes bodies of this format as they are, and answers in it. Calls in another format reach it in the
+    /// common form, and so do its answers to them.
+    fn takes(&self, format: Format) -> bool;
+
+    /// Refuses a request in another format when something of it would be lost on the way to the upstream; answers
+    /// which hints are left out. Parameters are named as in the common form.
+    fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
+        let _ = request;
+        Ok(Vec::new())
+    }
+
+    /// The tokens of a request, when it knows them without asking its upstream.
+    fn count_input(&self, request: &GenerateRequest) -> Option<u64> {
+        let _ = request;
+        None
+    }
 
     /// Top-level fields outside the caller's format that it lets through to the upstream. Others are refused at the
     /// door.

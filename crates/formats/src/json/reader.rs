@@ -6,6 +6,7 @@ use super::number::{self, Number};
 use super::string::{Text, has_control, plain_run, scan_escape, short_plain_string};
 use super::{MAX_BYTES, MAX_DEPTH};
 use crate::error::{DecodeError, Flaw};
+use crate::lossless::Span;
 
 /// What kind of value stands under the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +76,18 @@ impl<'a> Reader<'a> {
     pub(crate) fn place(&mut self) -> u32 {
         self.skip_space();
         self.at as u32
+    }
+
+    /// A second cursor at the same place, to look ahead. What it reads is counted by itself.
+    pub(crate) fn ahead(&self) -> Reader<'a> {
+        Reader { ..*self }
+    }
+
+    /// A part of the text.
+    pub(crate) fn slice(&self, span: Span) -> &'a str {
+        self.text
+            .get(span.start as usize..span.end as usize)
+            .unwrap_or_default()
     }
 
     /// Place just after the last token.

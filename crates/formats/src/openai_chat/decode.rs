@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tollgate_types::generate::{
-    Choice, FinishReason, GenerateRequest, GenerateResponse, Message, Part, ResponseFormat, Role, Sampling,
-    Tool, ToolCall, ToolChoice,
+    Choice, File, FinishReason, GenerateRequest, GenerateResponse, Message, Part, Place, Reasoning,
+    ResponseFormat, Role, Sampling, Tool, ToolCall, ToolChoice,
 };
 
 use super::usage::read_usage_value;
@@ -29,7 +29,12 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
     let top_logprobs = request.top_logprobs.unwrap_or(0);
     GenerateRequest {
         model: request.model,
-        messages: request.messages.into_iter().map(message_from_wire).collect(),
+        messages: request
+            .messages
+            .into_iter()
+            .enumerate()
+            .map(|(index, message)| placed(message, index))
+            .collect(),
         max_tokens: request.max_completion_tokens.or(request.max_tokens),
         n: request.n.unwrap_or(1),
         stream: request.stream.unwrap_or(false),
@@ -42,6 +47,7 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
         sampling: Sampling {
             temperature: request.temperature,
             top_p: request.top_p,
+            top_k: None,
             frequency_penalty: request.frequency_penalty,
             presence_penalty: request.presence_penalty,
             seed: request.seed,
@@ -59,8 +65,25 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
             .map(response_format_from_wire)
             .unwrap_or_default(),
         reasoning_effort: request.reasoning_effort,
+        thinking: None,
+        hide_reasoning: false,
+        user: request.user,
         top_logprobs: request.logprobs.unwrap_or(false).then_some(top_logprobs),
         extra,
+    }
+}
+
+/// A message of a request, with where it stands there.
+fn placed(message: wire::Message, index: usize) -> Message {
+    let path = format!("messages[{index}]");
+    let place = Place {
+        content: format!("{path}.content"),
+        first: matches!(message.content, Some(wire::Content::Parts(_))).then_some(0),
+        path,
+    };
+    Message {
+        place,
+        ..message_from_wire(message)
     }
 }
 
@@ -91,6 +114,8 @@ fn message_from_wire(message: wire::Message) -> Message {
         parts,
         tool_calls: tool_calls_from_wire(message.tool_calls),
         tool_call_id: message.tool_call_id.filter(|_| message.role == "tool"),
+        is_error: false,
+        place: Place::default(),
         name: message.name,
         extra,
     }
@@ -110,7 +135,10 @@ fn take_reasoning(extra: &mut Map<String, Value>) -> Vec<Part> {
     }
     texts.truncate(1);
     texts.retain(|text| !text.is_empty());
-    texts.into_iter().map(Part::Reasoning).collect()
+    texts
+        .into_iter()
+        .map(|text| Part::Reasoning(Reasoning::shown(text)))
+        .collect()
 }
 
 /// The parts of a content; those of unknown types are left out.
@@ -134,17 +162,19 @@ fn part_from_wire(part: wire::ContentPart) -> Option<Part> {
             data: audio.data,
             format: audio.format,
         }),
-        "file" => part.file.map(|file| Part::File {
-            file_id: file.file_id,
-            data: file.file_data,
-            filename: file.filename,
+        "file" => part.file.map(|file| {
+            Part::File(File {
+                file_id: file.file_id,
+                data: file.file_data,
+                filename: file.filename,
+                ..File::default()
+            })
         }),
         // Mistral's way to show reasoning in an answer.
         "thinking" => {
             let thinking = part.extra.get("thinking")?;
-            Some(Part::Reasoning(plain_text(
-                wire::Content::deserialize(thinking).ok()?,
-            )))
+            let text = plain_text(wire::Content::deserialize(thinking).ok()?);
+            Some(Part::Reasoning(Reasoning::shown(text)))
         }
         _ => None,
     }
@@ -269,6 +299,7 @@ fn choice_from_wire(choice: wire::Choice) -> Choice {
     Choice {
         index: choice.index,
         finish: finish_from_wire(choice.finish_reason.as_deref(), !message.tool_calls.is_empty()),
+        stop_sequence: None,
         parts: message.parts,
         tool_calls: message.tool_calls,
         logprobs: choice.logprobs,

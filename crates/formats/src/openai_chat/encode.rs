@@ -3,12 +3,12 @@
 use serde_json::{Map, Value, json};
 use tollgate_types::Credits;
 use tollgate_types::generate::{
-    Choice, FinishReason, GenerateRequest, GenerateResponse, Message, Part, ResponseFormat, Role, Tool,
+    Choice, File, FinishReason, GenerateRequest, GenerateResponse, Message, Part, ResponseFormat, Role, Tool,
     ToolCall, ToolChoice,
 };
 
 use super::usage::encode_usage;
-use super::{CapName, wire};
+use super::{CapName, effort, wire};
 
 /// Writes a request for an upstream. Usage is always asked for when it is streamed.
 pub fn encode_request(request: &GenerateRequest, cap_name: CapName) -> Vec<u8> {
@@ -44,11 +44,12 @@ fn request_to_wire(request: &GenerateRequest, cap_name: CapName) -> wire::Reques
         frequency_penalty: request.sampling.frequency_penalty,
         presence_penalty: request.sampling.presence_penalty,
         seed: request.sampling.seed,
-        tools: (!request.tools.is_empty()).then(|| request.tools.iter().map(tool_to_wire).collect()),
+        tools: (!request.tools.is_empty()).then(|| request.tools.iter().filter_map(tool_to_wire).collect()),
         tool_choice: tool_choice_to_wire(&request.tool_choice, &request.tools),
         parallel_tool_calls: request.parallel_tool_calls,
         response_format: response_format_to_wire(&request.response_format),
-        reasoning_effort: request.reasoning_effort.clone(),
+        reasoning_effort: effort::of(request),
+        user: request.user.clone(),
         logprobs: set(request.top_logprobs.is_some()),
         top_logprobs: request.top_logprobs.filter(|count| *count > 0),
         extra,
@@ -65,7 +66,7 @@ fn message_to_wire(message: &Message) -> wire::Message {
     };
     let mut extra = message.extra.clone();
     if let Some(reasoning) = joined(&message.parts, |part| match part {
-        Part::Reasoning(text) => Some(text),
+        Part::Reasoning(reasoning) => reasoning.text.as_ref(),
         _ => None,
     }) {
         extra.insert("reasoning_content".to_owned(), Value::String(reasoning));
@@ -73,7 +74,12 @@ fn message_to_wire(message: &Message) -> wire::Message {
     let spoken: Vec<&Part> = message
         .parts
         .iter()
-        .filter(|part| !matches!(part, Part::Reasoning(_)))
+        .filter(|part| {
+            !matches!(
+                part,
+                Part::Reasoning(_) | Part::CacheBreakpoint | Part::Foreign { .. }
+            )
+        })
         .collect();
     let (content, refusal) = match &*spoken {
         [] if message.role == Role::Assistant => (None, None),
@@ -87,6 +93,11 @@ fn message_to_wire(message: &Message) -> wire::Message {
             (Some(wire::Content::Parts(parts)), None)
         }
     };
+    let content = if message.is_error {
+        content.map(marked_as_failed)
+    } else {
+        content
+    };
     wire::Message {
         role: role.to_owned(),
         content,
@@ -95,6 +106,24 @@ fn message_to_wire(message: &Message) -> wire::Message {
         tool_calls: tool_calls_to_wire(&message.tool_calls),
         tool_call_id: message.tool_call_id.clone(),
         extra,
+    }
+}
+
+/// How the result of a tool that failed begins: the format has no other way to say so.
+const FAILED: &str = "Error: ";
+
+fn marked_as_failed(content: wire::Content) -> wire::Content {
+    match content {
+        wire::Content::Text(text) => wire::Content::Text(format!("{FAILED}{text}")),
+        wire::Content::Parts(mut parts) => {
+            let mark = wire::ContentPart {
+                kind: "text".to_owned(),
+                text: Some(FAILED.to_owned()),
+                ..wire::ContentPart::default()
+            };
+            parts.insert(0, mark);
+            wire::Content::Parts(parts)
+        }
     }
 }
 
@@ -110,10 +139,16 @@ fn part_to_wire(part: &Part) -> wire::ContentPart {
         ..wire::ContentPart::default()
     };
     match part {
-        Part::Text(text) | Part::Reasoning(text) => wire::ContentPart {
+        Part::Text(text) => wire::ContentPart {
             text: Some(text.clone()),
             ..part_of("text")
         },
+        Part::File(File { text: Some(text), .. }) => wire::ContentPart {
+            text: Some(text.clone()),
+            ..part_of("text")
+        },
+        // Neither gets here: a turn is cleared of them.
+        Part::Reasoning(_) | Part::CacheBreakpoint | Part::Foreign { .. } => part_of("text"),
         Part::Refusal(refusal) => wire::ContentPart {
             refusal: Some(refusal.clone()),
             ..part_of("refusal")
@@ -132,15 +167,11 @@ fn part_to_wire(part: &Part) -> wire::ContentPart {
             }),
             ..part_of("input_audio")
         },
-        Part::File {
-            file_id,
-            data,
-            filename,
-        } => wire::ContentPart {
+        Part::File(file) => wire::ContentPart {
             file: Some(wire::File {
-                file_id: file_id.clone(),
-                file_data: data.clone(),
-                filename: filename.clone(),
+                file_id: file.file_id.clone(),
+                file_data: file.data.clone(),
+                filename: file.filename.clone(),
             }),
             ..part_of("file")
         },
@@ -172,8 +203,9 @@ fn tool_call_to_wire(call: &ToolCall) -> wire::ToolCall {
     }
 }
 
-fn tool_to_wire(tool: &Tool) -> wire::Tool {
-    match tool {
+fn tool_to_wire(tool: &Tool) -> Option<wire::Tool> {
+    Some(match tool {
+        Tool::Foreign { .. } => return None,
         Tool::Function {
             name,
             description,
@@ -202,7 +234,7 @@ fn tool_to_wire(tool: &Tool) -> wire::Tool {
                 format: format.clone(),
             }),
         },
-    }
+    })
 }
 
 fn tool_choice_to_wire(choice: &ToolChoice, tools: &[Tool]) -> Option<wire::ToolChoice> {
@@ -301,7 +333,7 @@ fn choice_to_wire(choice: &Choice) -> wire::Choice {
         _ => None,
     });
     let reasoning = joined(&choice.parts, |part| match part {
-        Part::Reasoning(text) => Some(text),
+        Part::Reasoning(reasoning) => reasoning.text.as_ref(),
         _ => None,
     });
     let mut extra = choice.extra.clone();
@@ -328,8 +360,8 @@ fn choice_to_wire(choice: &Choice) -> wire::Choice {
 /// The word for the reason why a choice ended.
 pub(super) fn finish_to_wire(finish: FinishReason) -> &'static str {
     match finish {
-        FinishReason::Stop => "stop",
-        FinishReason::Length => "length",
+        FinishReason::Stop | FinishReason::StopSequence => "stop",
+        FinishReason::Length | FinishReason::ContextFull => "length",
         FinishReason::ToolCalls => "tool_calls",
         FinishReason::ContentFilter => "content_filter",
     }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::error::DecodeError;
 use crate::lossless::Span;
+pub use crate::request::{Media, ResponseFormatKind};
 
 macro_rules! fields {
     ($($variant:ident => $name:literal,)*) => {
@@ -90,18 +91,6 @@ pub const IGNORED_HINTS: &[&str] = &[
     "labels",
 ];
 
-/// The shape that the answer must have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum ResponseFormatKind {
-    /// Free text.
-    #[default]
-    Text,
-    /// Any JSON object.
-    JsonObject,
-    /// JSON that matches a schema.
-    JsonSchema,
-}
-
 /// The caller's cap on output tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxTokens {
@@ -109,19 +98,6 @@ pub struct MaxTokens {
     pub value: u64,
     /// [`Field::MaxCompletionTokens`] or [`Field::MaxTokens`]; the former when both were sent with the same value.
     pub field: Field,
-}
-
-/// What of the conversation is not text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Media {
-    /// Pictures.
-    pub images: u32,
-    /// Sounds.
-    pub audio: u32,
-    /// Documents.
-    pub files: u32,
-    /// Bytes of the body that are inline media, data URLs and base64. They count in the body but are no text.
-    pub inline_bytes: u64,
 }
 
 /// A validated chat request, without its content. Places in the body are kept for

@@ -4,7 +4,9 @@
 //! [`splice_request`] them for the upstream, then [`inspect_response`] and [`splice_response`] the answer, or
 //! [`inspect_event`] and [`splice_event`] each event of it. The other one goes over the common form: decode, encode.
 
+mod carry;
 mod decode;
+mod effort;
 mod encode;
 mod error_body;
 mod head;
@@ -14,6 +16,7 @@ mod usage;
 mod validate;
 mod wire;
 
+pub use carry::carry;
 pub use decode::{decode_request, decode_response};
 pub use encode::{encode_request, encode_response};
 pub use error_body::{ErrorReport, MAX_ERROR_MESSAGE, encode_error, encode_error_event, read_error};

@@ -46,6 +46,8 @@ pub(super) struct Request {
     pub(super) logprobs: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) top_logprobs: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) user: Option<String>,
     #[serde(flatten)]
     pub(super) extra: Map<String, Value>,
 }

@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 use tollgate_types::Usage;
 use tollgate_types::generate::{
-    Choice, GenerateRequest, GenerateResponse, Message, Part, ResponseFormat, Sampling, Tool, ToolCall,
-    ToolChoice,
+    Choice, File, GenerateRequest, GenerateResponse, Message, Part, Reasoning, ResponseFormat, Sampling,
+    Seal, Tool, ToolCall, ToolChoice,
 };
 use tollgate_types::stream::StreamEvent;
 
@@ -44,12 +44,16 @@ pub fn request(request: &GenerateRequest) -> Value {
         parallel_tool_calls,
         response_format,
         reasoning_effort,
+        thinking,
+        hide_reasoning,
+        user,
         top_logprobs,
         extra,
     } = request;
     let Sampling {
         temperature,
         top_p,
+        top_k,
         frequency_penalty,
         presence_penalty,
         seed,
@@ -64,6 +68,7 @@ pub fn request(request: &GenerateRequest) -> Value {
         ("stop", json!(stop)),
         ("temperature", json!(temperature)),
         ("top_p", json!(top_p)),
+        ("top_k", json!(top_k)),
         ("frequency_penalty", json!(frequency_penalty)),
         ("presence_penalty", json!(presence_penalty)),
         ("seed", json!(seed)),
@@ -75,6 +80,12 @@ pub fn request(request: &GenerateRequest) -> Value {
         ),
         ("response_format", format(response_format)),
         ("reasoning_effort", json!(reasoning_effort)),
+        (
+            "thinking",
+            json!(thinking.map(|thinking| format!("{thinking:?}"))),
+        ),
+        ("hide_reasoning", json!(hide_reasoning)),
+        ("user", json!(user)),
         ("top_logprobs", json!(top_logprobs)),
         ("extra", json!(extra)),
     ])
@@ -86,6 +97,8 @@ fn message(message: &Message) -> Value {
         parts,
         tool_calls,
         tool_call_id,
+        is_error,
+        place: _,
         name,
         extra,
     } = message;
@@ -95,6 +108,7 @@ fn message(message: &Message) -> Value {
         ("parts", list(parts, part)),
         ("tool_calls", list(tool_calls, tool_call)),
         ("tool_call_id", json!(tool_call_id)),
+        ("is_error", json!(is_error)),
         ("extra", json!(extra)),
     ])
 }
@@ -103,20 +117,30 @@ fn part(part: &Part) -> Value {
     match part {
         Part::Text(text) => json!({"text": text}),
         Part::Refusal(text) => json!({"refusal": text}),
-        Part::Reasoning(text) => json!({"reasoning": text}),
+        Part::Reasoning(Reasoning { text, seal: None }) => json!({"reasoning": text}),
+        Part::Reasoning(Reasoning {
+            text,
+            seal: Some(Seal { origin, data }),
+        }) => json!({"reasoning": text, "seal": {"origin": origin, "data": data}}),
         Part::Image { url, detail } => {
             json!({"image": object(vec![("url", json!(url)), ("detail", json!(detail))])})
         }
         Part::Audio { data, format } => json!({"audio": {"data": data, "format": format}}),
-        Part::File {
+        Part::File(File {
             file_id,
             data,
+            url,
+            text,
             filename,
-        } => json!({"file": object(vec![
+        }) => json!({"file": object(vec![
             ("file_id", json!(file_id)),
             ("data", json!(data)),
+            ("url", json!(url)),
+            ("text", json!(text)),
             ("filename", json!(filename)),
         ])}),
+        Part::CacheBreakpoint => json!("cache breakpoint"),
+        Part::Foreign { kind, value } => json!({"foreign": kind, "value": value}),
     }
 }
 
@@ -157,6 +181,7 @@ fn tool(tool: &Tool) -> Value {
             ("description", json!(description)),
             ("format", json!(format)),
         ]),
+        Tool::Foreign { name, kind, value } => json!({"foreign": kind, "name": name, "value": value}),
     }
 }
 
@@ -213,6 +238,7 @@ fn choice(choice: &Choice) -> Value {
         parts,
         tool_calls,
         finish,
+        stop_sequence,
         logprobs,
         extra,
     } = choice;
@@ -221,6 +247,7 @@ fn choice(choice: &Choice) -> Value {
         ("parts", list(parts, part)),
         ("tool_calls", list(tool_calls, tool_call)),
         ("finish", json!(format!("{finish:?}"))),
+        ("stop_sequence", json!(stop_sequence)),
         ("logprobs", json!(logprobs)),
         ("extra", json!(extra)),
     ])
@@ -253,6 +280,15 @@ fn event(event: &StreamEvent) -> Value {
             ("logprobs", json!(logprobs)),
         ]),
         StreamEvent::Reasoning { choice, text } => json!({"choice": choice, "reasoning": text}),
+        StreamEvent::ReasoningSeal {
+            choice,
+            seal: Seal { origin, data },
+            hidden,
+        } => object(vec![
+            ("choice", json!(choice)),
+            ("seal", json!({"origin": origin, "data": data})),
+            ("hidden", json!(hidden)),
+        ]),
         StreamEvent::Refusal { choice, text } => json!({"choice": choice, "refusal": text}),
         StreamEvent::ToolCallStart {
             choice,
@@ -265,7 +301,15 @@ fn event(event: &StreamEvent) -> Value {
             call,
             arguments,
         } => json!({"choice": choice, "call": call, "arguments": arguments}),
-        StreamEvent::Finish { choice, reason } => json!({"choice": choice, "finish": format!("{reason:?}")}),
+        StreamEvent::Finish {
+            choice,
+            reason,
+            stop_sequence,
+        } => object(vec![
+            ("choice", json!(choice)),
+            ("finish", json!(format!("{reason:?}"))),
+            ("stop_sequence", json!(stop_sequence)),
+        ]),
         StreamEvent::Usage(usage) => json!({"usage": quantities(usage)}),
     }
 }

@@ -89,6 +89,8 @@ impl Events {
             (Payload::Raw(Format::ChatCompletions, bytes), Some(cost)) => {
                 Some(openai_chat::event_with_cost(&bytes, cost).unwrap_or(bytes))
             }
+            // Adapters answer in the caller's format or in the common form.
+            (Payload::Raw(..), _) => None,
             (Payload::Common(event), cost) => {
                 self.waiting = self.encoder.encode(&event, cost)?;
                 self.next_waiting()

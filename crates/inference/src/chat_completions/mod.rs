@@ -1,6 +1,5 @@
 //! `POST /v1/chat/completions`.
 
-mod capabilities;
 mod events;
 mod routes;
 mod service;

@@ -11,8 +11,9 @@ use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
 use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
-use super::capabilities;
 use super::events::Events;
+use crate::capabilities::{self, Asked};
+use crate::crossing;
 
 const ENDPOINT: &str = "/v1/chat/completions";
 
@@ -32,8 +33,11 @@ pub(super) async fn create(
 ) -> Result<Answer, Error> {
     let head = openai_chat::validate(&body)?;
     let mut routed = pipeline.route(&head.model)?;
-    capabilities::check(&routed.model, &head)?;
+    capabilities::check(&routed.model, &asked(&head))?;
     check_unknown_fields(&mut routed, &head, ctx)?;
+    let common = crossing::common_form(&mut routed, Format::ChatCompletions, ctx, || {
+        openai_chat::decode_request(&body)
+    })?;
     let public_model = routed.public_model.clone();
     let include_usage = head.include_usage;
     let request = CallRequest {
@@ -49,6 +53,8 @@ pub(super) async fn create(
             stream: head.stream,
             include_usage,
             clamp_output: None,
+            output_cap: 0,
+            common,
             outline: Some(Outline::new(head.into_owned())),
             body: body.clone(),
         },
@@ -100,6 +106,16 @@ fn check_unknown_fields(routed: &mut Routed, head: &ChatHead<'_>, ctx: &RequestC
     Ok(())
 }
 
+fn asked(head: &ChatHead<'_>) -> Asked {
+    Asked {
+        max_tokens: head.max_tokens.map(|cap| (cap.value, cap.field.as_str())),
+        response_format: (head.response_format, Field::ResponseFormat.as_str()),
+        tools: head.tools > 0,
+        media: head.media,
+        audio_output: head.audio_output,
+    }
+}
+
 fn demand(head: &ChatHead<'_>, body_bytes: usize) -> Demand {
     let body_bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
     let inline = head.media.inline_bytes;
@@ -124,6 +140,7 @@ fn encode_whole(
         Payload::Raw(Format::ChatCompletions, bytes) => {
             openai_chat::with_cost(&bytes, cost).map_err(Error::internal)
         }
+        Payload::Raw(..) => Err(crossing::wrong_format()),
         Payload::Common(response) => Ok(Bytes::from(openai_chat::encode_response(
             &response,
             public_model,

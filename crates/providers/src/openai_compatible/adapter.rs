@@ -5,24 +5,31 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tollgate_formats::DecodeError;
+use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::openai_chat::{
-    ChatHead, RequestEdits, inspect_response, splice_request, splice_response, validate,
+    ChatHead, RequestEdits, StreamDecoder, carry, decode_response, encode_request, inspect_response,
+    splice_request, splice_response, validate,
 };
-use tollgate_types::Format;
+use tollgate_formats::seal::origin_of;
+use tollgate_types::generate::GenerateRequest;
+use tollgate_types::{Error, Format};
 use tollgate_upstream::{
     CallContext, ListedModel, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply,
     UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
 use super::presets::Preset;
-use super::{errors, listing, stream};
+use super::{listing, stream};
+use crate::crossing::{self, not_in_format};
 use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, HttpClient, Response, Timeouts};
+use crate::refusal;
 
 /// A provider that speaks chat completions.
 #[derive(Debug)]
 pub struct OpenAiCompatible {
     id: Arc<str>,
+    /// Marks the reasoning that comes from here.
+    origin: String,
     preset: &'static Preset,
     http: Arc<HttpClient>,
     chat: Endpoint,
@@ -42,6 +49,7 @@ impl OpenAiCompatible {
             http.check_tls()?;
         }
         Ok(Self {
+            origin: origin_of(&id),
             id,
             preset,
             http,
@@ -52,8 +60,8 @@ impl OpenAiCompatible {
 
     /// The bytes for the upstream, and how many answers they ask for.
     fn prepare(&self, call: &TextCall) -> Result<(Bytes, u32), UpstreamError> {
-        match call.format {
-            Format::ChatCompletions => {}
+        if call.format != Format::ChatCompletions {
+            return self.prepare_crossing(call);
         }
         let known = call
             .outline
@@ -75,7 +83,20 @@ impl OpenAiCompatible {
                 ..rejected
             });
         }
-        let edits = RequestEdits {
+        Ok((splice_request(&call.body, head, &self.edits(call)), head.n))
+    }
+
+    /// The same for a call in another format: it is written in this one first.
+    fn prepare_crossing(&self, call: &TextCall) -> Result<(Bytes, u32), UpstreamError> {
+        let mut request = crossing::common_form(call)?;
+        drop_foreign_reasoning(&mut request, &self.origin);
+        let body = Bytes::from(encode_request(&request, self.preset.cap_name));
+        let head = validate(&body).map_err(|error| not_in_format(&error))?;
+        Ok((splice_request(&body, &head, &self.edits(call)), head.n))
+    }
+
+    fn edits<'e>(&self, call: &'e TextCall) -> RequestEdits<'e> {
+        RequestEdits {
             model: &call.upstream_model,
             clamp_output: call.clamp_output,
             cap_name: self.preset.cap_name,
@@ -83,8 +104,7 @@ impl OpenAiCompatible {
             add: &[],
             vendor_fields: self.preset.vendor_fields,
             developer_as_system: self.preset.developer_as_system,
-        };
-        Ok((splice_request(&call.body, head, &edits), head.n))
+        }
     }
 
     async fn whole(
@@ -104,7 +124,7 @@ impl OpenAiCompatible {
             UpstreamError::protocol(format!("{what} ({} bytes)", body.len()))
         })?;
         if head.is_error {
-            return Err(errors::from_object(&body));
+            return Err(refusal::from_object(&body));
         }
         if head.choices == 0 {
             return Err(UpstreamError::protocol("the answer has no choices"));
@@ -115,22 +135,22 @@ impl OpenAiCompatible {
                 "usage report makes no sense, wholly or in part"
             );
         }
+        if call.format != Format::ChatCompletions {
+            let answer =
+                decode_response(&body).map_err(|_| UpstreamError::protocol("the answer cannot be read"))?;
+            return Ok(crossing::whole(
+                answer,
+                &self.origin,
+                head.report.usage,
+                head.output_bytes,
+            ));
+        }
         let answer = splice_response(&body, &head, &call.public_model, None);
         Ok(TextReply::Whole(TextAnswer {
             payload: Payload::Raw(Format::ChatCompletions, answer),
             usage: head.report.usage,
             output_bytes: head.output_bytes,
         }))
-    }
-}
-
-/// A body that no room has validated.
-fn not_in_format(error: &DecodeError) -> UpstreamError {
-    let detail = format!("the request is not in the format: {}", error.code.as_str());
-    let rejected = UpstreamError::new(UpstreamErrorKind::Rejected, UpstreamCause::Protocol, detail);
-    UpstreamError {
-        param: error.param.clone(),
-        ..rejected
     }
 }
 
@@ -144,25 +164,45 @@ impl TextProvider for OpenAiCompatible {
         };
         let response = self.http.post(&self.chat, body, timeouts).await?;
         if !(200..300).contains(&response.status) {
-            return Err(errors::from_response(response, self.http.settings()).await);
+            return Err(refusal::from_response(response, self.http.settings()).await);
         }
         if !call.stream {
             return self.whole(ctx, call, response).await;
         }
         if response.media_type() == "text/event-stream" {
-            return stream::open(response, call, choices).map(TextReply::Stream);
+            let events = stream::open(response, call, choices)?;
+            return Ok(TextReply::Stream(match call.format {
+                Format::ChatCompletions => events,
+                _ => crossing::stream(events, StreamDecoder::new(), &self.origin),
+            }));
         }
         // A JSON body says what is wrong; anything else is not what was asked for.
         let media_type = response.media_type().to_owned();
         let body = response.beginning(self.http.settings()).await;
         match inspect_response(&body) {
-            Ok(head) if head.is_error => Err(errors::from_object(&body)),
+            Ok(head) if head.is_error => Err(refusal::from_object(&body)),
             _ => Err(UpstreamError::protocol(format!(
                 "asked for a stream, got {} bytes of another type ({} bytes long)",
                 body.len(),
                 media_type.len(),
             ))),
         }
+    }
+
+    fn takes(&self, format: Format) -> bool {
+        format == Format::ChatCompletions
+    }
+
+    fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
+        carry(request)?;
+        let mut ignored = Vec::new();
+        if has_foreign_reasoning(request, &self.origin) {
+            ignored.push("reasoning".to_owned());
+        }
+        if request.user.is_some() && self.preset.drops.contains(&"user") {
+            ignored.push("user".to_owned());
+        }
+        Ok(ignored)
     }
 
     fn allowed_fields(&self) -> &'static [&'static str] {
@@ -188,7 +228,7 @@ impl Provider for OpenAiCompatible {
         let listed = async {
             let response = self.http.get(&self.models, Timeouts::brief(timeout)).await?;
             if response.status != 200 {
-                return Err(errors::from_response(response, self.http.settings()).await);
+                return Err(refusal::from_response(response, self.http.settings()).await);
             }
             listing::read(&response.whole(listing::LIMIT).await?)
         };

@@ -2,7 +2,6 @@
 //! on; the answer's bytes come back the same way.
 
 mod adapter;
-mod errors;
 mod listing;
 pub mod presets;
 mod stream;

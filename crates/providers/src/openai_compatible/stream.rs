@@ -13,8 +13,8 @@ use tollgate_formats::sse::{DONE_EVENT, Event, EventReader};
 use tollgate_types::{Format, Usage};
 use tollgate_upstream::{ChunkKind, Payload, TextCall, TextChunk, TextStream, UpstreamError};
 
-use super::errors;
 use crate::http::{Pieces, Response};
+use crate::refusal;
 
 /// How long the end of the body is waited for after `[DONE]`: a connection whose body was read to its end can be used
 /// again, and most upstreams send the last chunk in a write of its own.
@@ -105,7 +105,7 @@ impl ChatStream {
                 return None;
             }
             EventKind::Error => {
-                let error = errors::from_object(&event.data);
+                let error = refusal::from_object(&event.data);
                 return Some(self.fail(error));
             }
             EventKind::Finish => {

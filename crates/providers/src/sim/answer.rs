@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Map, json};
 use tollgate_types::generate::{
-    Choice, FinishReason, GenerateRequest, Message, Part, ResponseFormat, Role, Tool, ToolCall,
+    Choice, File, FinishReason, GenerateRequest, Message, Part, Reasoning, ResponseFormat, Role, Tool,
+    ToolCall,
 };
 use tollgate_types::{ErrorCode, Unit, Usage};
 use tollgate_upstream::UpstreamError;
@@ -65,6 +66,8 @@ pub(super) struct Spoken {
     pub(super) refusal: String,
     pub(super) calls: Vec<ToolCall>,
     pub(super) finish: FinishReason,
+    /// The text that ended it.
+    pub(super) stop_sequence: Option<String>,
 }
 
 impl Answer {
@@ -101,6 +104,7 @@ impl Spoken {
             refusal: String::new(),
             calls: Vec::new(),
             finish: FinishReason::Stop,
+            stop_sequence: None,
         };
         let mut budget = Budget::of(prompt);
         spoken.reasoning = budget.words(THOUGHTS, prompt.script.reason, 0);
@@ -110,7 +114,7 @@ impl Spoken {
             let calls = calls::of(prompt, index)?;
             // A call stands alone unless words were asked for, too.
             if calls.is_empty() || prompt.script.tokens.is_some() {
-                spoken.text = text(prompt, index, &mut budget)?;
+                (spoken.text, spoken.stop_sequence) = text(prompt, index, &mut budget)?;
             }
             for mut call in calls {
                 budget.spend(&call.name);
@@ -123,6 +127,9 @@ impl Spoken {
         }
         if budget.is_cut {
             spoken.finish = FinishReason::Length;
+            spoken.stop_sequence = None;
+        } else if spoken.stop_sequence.is_some() && spoken.finish == FinishReason::Stop {
+            spoken.finish = FinishReason::StopSequence;
         }
         Ok(spoken)
     }
@@ -149,7 +156,7 @@ impl Spoken {
         let is_empty = self.calls.is_empty() && self.refusal.is_empty();
         let mut parts = Vec::with_capacity(2);
         if !self.reasoning.is_empty() {
-            parts.push(Part::Reasoning(self.reasoning));
+            parts.push(Part::Reasoning(Reasoning::shown(self.reasoning)));
         }
         if !self.text.is_empty() || is_empty {
             parts.push(Part::Text(self.text));
@@ -162,6 +169,7 @@ impl Spoken {
             parts,
             tool_calls: self.calls,
             finish: self.finish,
+            stop_sequence: self.stop_sequence,
             logprobs,
             extra: Map::new(),
         }
@@ -169,7 +177,7 @@ impl Spoken {
 }
 
 /// The text of an answer: so many words, or an echo; as JSON where that was asked for.
-fn text(prompt: &Prompt, index: u32, budget: &mut Budget) -> Result<String, UpstreamError> {
+fn text(prompt: &Prompt, index: u32, budget: &mut Budget) -> Result<(String, Option<String>), UpstreamError> {
     let request = &prompt.request;
     let words = |tokens: u64| tokens::words(WORDS, tokens.min(budget.left), index as usize);
     let (mut plain, mut is_cut) = match prompt.script.tokens {
@@ -197,15 +205,17 @@ fn text(prompt: &Prompt, index: u32, budget: &mut Budget) -> Result<String, Upst
         .stop
         .iter()
         .filter(|stop| !stop.is_empty())
-        .filter_map(|stop| plain.find(stop.as_str()))
-        .min();
-    if let Some(stop) = stop {
-        plain.truncate(stop);
+        .filter_map(|stop| Some((plain.find(stop.as_str())?, stop.clone())))
+        .min_by_key(|(at, _)| *at);
+    let mut sequence = None;
+    if let Some((at, stop)) = stop {
+        plain.truncate(at);
         is_cut = false;
+        sequence = Some(stop);
     }
     let text = budget.spend(&plain);
     budget.is_cut |= is_cut;
-    Ok(text)
+    Ok((text, sequence))
 }
 
 /// What was said last, as far as it is echoed: the result of a tool, or the user's message beside its script.
@@ -266,7 +276,7 @@ impl Budget {
 
 /// Tokens of the request: the words of all texts, names and arguments, one for each picture, sound and document. So a
 /// request never has more of them than bytes.
-fn input_tokens(request: &GenerateRequest) -> u64 {
+pub(super) fn input_tokens(request: &GenerateRequest) -> u64 {
     let messages: u64 = request.messages.iter().map(message_tokens).sum();
     let tools: u64 = request.tools.iter().map(tool_tokens).sum();
     messages + tools
@@ -274,8 +284,11 @@ fn input_tokens(request: &GenerateRequest) -> u64 {
 
 fn message_tokens(message: &Message) -> u64 {
     let parts = message.parts.iter().map(|part| match part {
-        Part::Text(text) | Part::Refusal(text) | Part::Reasoning(text) => tokens::count(text),
-        Part::Image { .. } | Part::Audio { .. } | Part::File { .. } => 1,
+        Part::Text(text) | Part::Refusal(text) => tokens::count(text),
+        Part::Reasoning(reasoning) => reasoning.text.as_deref().map_or(0, tokens::count),
+        Part::File(File { text: Some(text), .. }) => tokens::count(text).max(1),
+        Part::Image { .. } | Part::Audio { .. } | Part::File(_) | Part::Foreign { .. } => 1,
+        Part::CacheBreakpoint => 0,
     });
     let calls = message.tool_calls.iter();
     let called = calls.map(|call| tokens::count(&call.name) + tokens::count(&call.arguments));
@@ -283,11 +296,9 @@ fn message_tokens(message: &Message) -> u64 {
 }
 
 fn tool_tokens(tool: &Tool) -> u64 {
-    let (Tool::Function {
-        name, description, ..
-    }
-    | Tool::Custom {
-        name, description, ..
-    }) = tool;
-    tokens::count(name) + description.as_deref().map_or(0, tokens::count)
+    let description = match tool {
+        Tool::Function { description, .. } | Tool::Custom { description, .. } => description.as_deref(),
+        Tool::Foreign { .. } => None,
+    };
+    tokens::count(tool.name()) + description.map_or(0, tokens::count)
 }

@@ -33,7 +33,7 @@ pub(super) fn of(prompt: &Prompt, choice: u32) -> Result<Vec<ToolCall>, Upstream
         .into_iter()
         .enumerate()
         .map(|(place, call)| {
-            let tool = request.tools.iter().find(|tool| name_of(tool) == call.name);
+            let tool = request.tools.iter().find(|tool| tool.name() == call.name);
             let arguments = match call.arguments {
                 Some(arguments) => arguments,
                 None => arguments_for(tool)?,
@@ -51,7 +51,7 @@ pub(super) fn of(prompt: &Prompt, choice: u32) -> Result<Vec<ToolCall>, Upstream
 /// The tool that must be called, told or not.
 fn demanded(request: &GenerateRequest) -> Option<&str> {
     match &request.tool_choice {
-        ToolChoice::Required => request.tools.first().map(name_of),
+        ToolChoice::Required => request.tools.first().map(Tool::name),
         ToolChoice::Named(name) => Some(name),
         ToolChoice::Allowed {
             required: true,
@@ -78,11 +78,5 @@ fn arguments_for(tool: Option<&Tool>) -> Result<String, UpstreamError> {
             })
         }
         _ => Ok("{}".to_owned()),
-    }
-}
-
-fn name_of(tool: &Tool) -> &str {
-    match tool {
-        Tool::Function { name, .. } | Tool::Custom { name, .. } => name,
     }
 }

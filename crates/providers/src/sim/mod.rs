@@ -17,16 +17,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::sleep;
-use tollgate_formats::openai_chat::decode_request;
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{ErrorCode, Format};
 use tollgate_upstream::{
-    CallContext, ListedModel, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply,
-    UpstreamCause, UpstreamError, UpstreamErrorKind,
+    CallContext, ListedModel, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamError,
 };
 
 use answer::Answer;
 use grammar::Script;
+
+use crate::crossing;
 
 /// The one model that generates text.
 const CHAT: &str = "chat";
@@ -60,17 +60,7 @@ struct Prompt {
 
 impl Prompt {
     fn read(call: &TextCall) -> Result<Self, UpstreamError> {
-        let decoded = match call.format {
-            Format::ChatCompletions => decode_request(&call.body),
-        };
-        let mut request = decoded.map_err(|error| UpstreamError {
-            param: error.param.clone(),
-            ..UpstreamError::new(
-                UpstreamErrorKind::Rejected,
-                UpstreamCause::Protocol,
-                format!("the request is not in the format: {}", error.code.as_str()),
-            )
-        })?;
+        let mut request = crossing::common_form(call)?;
         request.max_tokens = request.max_tokens.or(call.clamp_output);
         let last = grammar::last_user_text(&request);
         let (script, said) = grammar::read(&last).map_err(|wrong| {
@@ -93,6 +83,14 @@ impl Prompt {
 
 #[async_trait]
 impl TextProvider for Simulator {
+    fn takes(&self, _format: Format) -> bool {
+        true
+    }
+
+    fn count_input(&self, request: &GenerateRequest) -> Option<u64> {
+        Some(answer::input_tokens(request))
+    }
+
     async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError> {
         let prompt = Prompt::read(call)?;
         if prompt.script.delay >= ctx.header_timeout {

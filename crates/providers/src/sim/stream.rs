@@ -182,6 +182,7 @@ fn turns(spoken: Spoken, has_logprobs: bool) -> VecDeque<StreamEvent> {
     events.push_back(StreamEvent::Finish {
         choice,
         reason: spoken.finish,
+        stop_sequence: spoken.stop_sequence,
     });
     events
 }

@@ -9,6 +9,8 @@ use tollgate_types::stream::StreamEvent;
 use tollgate_types::{RequestId, Retry, Unit};
 use tollgate_upstream::{ChunkKind, Permit, TextChunk};
 
+use tollgate_upstream::{UpstreamCause, UpstreamErrorKind};
+
 use super::*;
 
 fn context() -> CallContext {
@@ -38,6 +40,8 @@ fn call(body: &Value, stream: bool) -> TextCall {
         stream,
         include_usage: true,
         clamp_output: None,
+        output_cap: 4_096,
+        common: None,
     }
 }
 
@@ -236,13 +240,13 @@ async fn tokens_are_exact() {
             "[[sim tokens=6]]",
             json!({"stop": "simulator"}),
             1,
-            FinishReason::Stop,
+            FinishReason::StopSequence,
         ),
         (
             "one two STOP three",
             json!({"stop": ["nothing", "STOP"]}),
             2,
-            FinishReason::Stop,
+            FinishReason::StopSequence,
         ),
         (
             "one two STOP three",

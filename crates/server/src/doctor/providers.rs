@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tollgate_providers::openai_compatible::PRESETS;
-use tollgate_providers::registry::usual_key_variable;
+use tollgate_providers::registry::{preset_names, usual_key_variable};
 use tollgate_upstream::error::{UpstreamCause, UpstreamErrorKind};
 use tollgate_upstream::{ListedModel, Provider, UpstreamError};
 
@@ -169,7 +168,7 @@ fn unusable_without_key(config: &Config, name: &str) -> Finding {
 }
 
 fn none_at_all(discover: bool) -> Finding {
-    let mut variables: Vec<&str> = PRESETS.iter().filter_map(|preset| preset.key_env()).collect();
+    let mut variables: Vec<&str> = preset_names().filter_map(usual_key_variable).collect();
     variables.truncate(SHOWN);
     let looked = if discover {
         "; no model server was found on this machine"

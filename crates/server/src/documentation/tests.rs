@@ -152,6 +152,14 @@ fn examples_are_valid_requests() {
                 tollgate_formats::openai_chat::validate(&axum::body::Bytes::from_static(body.as_bytes()))
                     .unwrap();
             }
+            "create_message" | "count_message_tokens" => {
+                use tollgate_formats::anthropic_messages::{Purpose, Version, validate};
+                let purpose = match *operation {
+                    "create_message" => Purpose::Generate,
+                    _ => Purpose::Count,
+                };
+                validate(body.as_bytes(), Version::default(), purpose).unwrap();
+            }
             other => panic!("nothing checks the example of {other}"),
         }
     }

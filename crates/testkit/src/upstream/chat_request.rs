@@ -5,6 +5,8 @@ use serde_json::Value;
 /// The part of a `POST …/chat/completions` body that decides about the answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChatRequest {
+    /// Whether it is in the format of messages.
+    pub messages_format: bool,
     /// `model`, as sent.
     pub model: String,
     /// `stream`, false when absent.
@@ -31,7 +33,7 @@ pub(super) struct ChatRequest {
 
 impl ChatRequest {
     /// Reads a request body; the error is the text of the 400 that a provider would send.
-    pub fn parse(body: &[u8]) -> Result<Self, String> {
+    pub fn parse(body: &[u8], messages_format: bool) -> Result<Self, String> {
         let value: Value = serde_json::from_slice(body)
             .map_err(|error| format!("We could not parse the JSON body of your request: {error}"))?;
         let Some(model) = value.get("model").and_then(Value::as_str) else {
@@ -51,7 +53,11 @@ impl ChatRequest {
         let wants_logprobs = value.get("logprobs").and_then(Value::as_bool).unwrap_or(false);
         let alternatives = value.get("top_logprobs").and_then(Value::as_u64).unwrap_or(0);
         let text_bytes: usize = messages.iter().map(|message| message_text(message).len()).sum();
+        if messages_format && value.get("max_tokens").and_then(Value::as_u64).is_none() {
+            return Err("max_tokens: Field required".to_owned());
+        }
         Ok(Self {
+            messages_format,
             model: model.to_owned(),
             stream: value.get("stream").and_then(Value::as_bool).unwrap_or(false),
             include_usage: option("include_usage").unwrap_or(false),
@@ -62,7 +68,7 @@ impl ChatRequest {
                 .map_or(1, |n| n.clamp(1, 128) as usize),
             max_tokens: (value.get("max_completion_tokens").and_then(Value::as_u64))
                 .or_else(|| value.get("max_tokens").and_then(Value::as_u64)),
-            stops: stops(value.get("stop")),
+            stops: stops(value.get("stop").or_else(|| value.get("stop_sequences"))),
             logprobs: wants_logprobs.then_some(alternatives as usize),
             response_format: value
                 .get("response_format")

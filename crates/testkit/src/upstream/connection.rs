@@ -101,7 +101,8 @@ async fn serve_one(
 }
 
 fn is_chat(request: &ReceivedRequest) -> bool {
-    request.method == "POST" && request.bare_path().ends_with("/chat/completions")
+    let path = request.bare_path();
+    request.method == "POST" && (path.ends_with("/chat/completions") || path.ends_with("/messages"))
 }
 
 /// The reply to a request that was read whole.
@@ -120,7 +121,7 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
         );
     }
     if is_chat(request) {
-        return match ChatRequest::parse(&request.body) {
+        return match ChatRequest::parse(&request.body, path.ends_with("/messages")) {
             Ok(chat) => (script.chat_reply(&chat), Some(chat)),
             Err(problem) => (Reply::error(400, "invalid_request", &problem), None),
         };

@@ -1,4 +1,5 @@
-//! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions` and `GET …/models`, byte by byte.
+//! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions`, Anthropic's `POST …/messages` and
+//! `GET …/models`, byte by byte.
 //!
 //! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
 //! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
@@ -13,6 +14,7 @@ mod directive;
 mod faults;
 mod gate;
 mod gzip;
+mod messages;
 mod plan;
 mod received;
 mod reply;
@@ -48,7 +50,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The running upstream. It stops, with all its connections, when it is dropped.
 ///
-/// A chat completion gets the first of: the queue of its model, the common queue, the directive in its last user
+/// A chat completion, or a message, gets the first of: the queue of its model, the common queue, the directive in its last user
 /// message, the standing reply of its model, the default (an echo).
 pub struct FakeUpstream {
     address: SocketAddr,

@@ -10,6 +10,7 @@ use super::composed::Composed;
 use super::delivery::{At, Framing, How};
 use super::gate::Gate;
 use super::gzip;
+use super::messages;
 use super::reply::{Content, Reply};
 use super::sse;
 use super::stream::{self, Event};
@@ -138,7 +139,10 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
     };
     match (&reply.content, answered) {
         (Content::Answer(answer), Some((request, composed))) if request.stream => {
-            let mut events = stream::events(answer, composed, request);
+            let mut events = match request.messages_format {
+                true => messages::events(answer, composed),
+                false => stream::events(answer, composed, request),
+            };
             if !reply.delivery.done {
                 events.pop();
             }
@@ -146,7 +150,10 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
             if reply.delivery.endless {
                 events.retain(|event| event.content);
                 let said = composed.tokens.completion;
-                let more = stream::filler(answer, composed, request, said);
+                let more = match request.messages_format {
+                    true => messages::filler(said),
+                    false => stream::filler(answer, composed, request, said),
+                };
                 forever = Some(Piece {
                     wait: reply.delivery.pace,
                     ..event_piece(reply, &more, events.len())
@@ -177,7 +184,11 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
                 return (plain(Bytes::from_static(b"{\"id\":")), Some(blank), false);
             }
             let piece = Piece {
-                bytes: completion::body(answer, composed, request).into(),
+                bytes: match request.messages_format {
+                    true => messages::body(answer, composed),
+                    false => completion::body(answer, composed, request),
+                }
+                .into(),
                 said: Some(composed.tokens.completion),
                 usage: composed.usage_text(&answer.usage, composed.tokens.completion),
                 ..Piece::default()
@@ -212,7 +223,13 @@ fn event_pieces(reply: &Reply, events: &[Event]) -> Body {
 
 fn event_piece(reply: &Reply, event: &Event, number: usize) -> Piece {
     Piece {
-        bytes: sse::event(&event.data, number, reply.dress).into(),
+        bytes: sse::event(
+            messages::name_of(&event.data).as_deref(),
+            &event.data,
+            number,
+            reply.dress,
+        )
+        .into(),
         said: Some(event.said),
         usage: event.usage.clone(),
         ..Piece::default()

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::delivery::{Dress, LineEnd};
 
-/// One event with its blank line. `number` counts from 0.
-pub(super) fn event(payload: &str, number: usize, dress: Dress) -> Vec<u8> {
+/// One event with its blank line, under a name where its format gives it one. `number` counts from 0.
+pub(super) fn event(name: Option<&str>, payload: &str, number: usize, dress: Dress) -> Vec<u8> {
     let end = match dress.line_end {
         LineEnd::Lf => "\n",
         LineEnd::CrLf => "\r\n",
@@ -19,7 +19,10 @@ pub(super) fn event(payload: &str, number: usize, dress: Dress) -> Vec<u8> {
         text.push_str(&format!(": keep-alive {number}{end}{end}"));
     }
     if dress.event_lines {
-        text.push_str(&format!("event: message{end}id: {number}{end}retry: 1000{end}"));
+        let name = name.unwrap_or("message");
+        text.push_str(&format!("event: {name}{end}id: {number}{end}retry: 1000{end}"));
+    } else if let Some(name) = name {
+        text.push_str(&format!("event: {name}{end}"));
     }
     let spread = dress.pretty.then(|| spread(payload));
     for line in spread.as_deref().unwrap_or(payload).lines() {

@@ -17,6 +17,7 @@ mod auth;
 mod bad_input;
 mod crash;
 mod limits;
+mod messages;
 mod models;
 mod money;
 mod nodes;

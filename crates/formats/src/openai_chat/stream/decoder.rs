@@ -73,6 +73,7 @@ impl StreamDecoder {
             events.push(StreamEvent::Finish {
                 choice: index,
                 reason: finish_from_wire(Some(&reason), called_tools),
+                stop_sequence: None,
             });
         }
     }
@@ -94,7 +95,10 @@ impl StreamDecoder {
         for part in parts_from_wire(delta.content) {
             match part {
                 Part::Text(text) => said.push_str(&text),
-                Part::Reasoning(text) => events.push(StreamEvent::Reasoning { choice, text }),
+                Part::Reasoning(reasoning) => {
+                    let text = reasoning.text.unwrap_or_default();
+                    events.push(StreamEvent::Reasoning { choice, text });
+                }
                 _ => {}
             }
         }

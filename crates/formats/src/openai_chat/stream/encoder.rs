@@ -50,7 +50,9 @@ impl StreamEncoder {
                 let usage = encode_usage(usage, cost);
                 return self.include_usage.then(|| self.chunk(Vec::new(), Some(usage)));
             }
-            StreamEvent::Finish { choice, reason } => {
+            // The format has no place for it.
+            StreamEvent::ReasoningSeal { .. } => return None,
+            StreamEvent::Finish { choice, reason, .. } => {
                 let reason = Some(finish_to_wire(*reason));
                 return Some(self.piece(*choice, Delta::default(), None, reason));
             }

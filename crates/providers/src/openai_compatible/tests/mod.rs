@@ -81,6 +81,8 @@ fn call(body: &Value) -> TextCall {
         stream: flag("/stream"),
         include_usage: flag("/stream_options/include_usage"),
         clamp_output: None,
+        output_cap: 4_096,
+        common: None,
     }
 }
 

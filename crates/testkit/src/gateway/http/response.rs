@@ -97,6 +97,18 @@ impl Response {
         ErrorObject::of(&self.json())
     }
 
+    /// The body of a failure on the paths of messages, which has that format's members besides.
+    ///
+    /// # Panics
+    /// When it has others, or lacks one.
+    pub fn message_error(&self) -> ErrorObject {
+        let body = self.json();
+        assert_eq!(body["type"], "error", "{body}");
+        assert_eq!(body["request_id"].as_str(), Some(self.request_id()), "{body}");
+        assert_eq!(body.as_object().map(serde_json::Map::len), Some(3), "{body}");
+        ErrorObject::of(&serde_json::json!({"error": body["error"]}))
+    }
+
     /// The events of the body, comments included.
     ///
     /// # Panics

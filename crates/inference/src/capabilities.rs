@@ -1,41 +1,55 @@
 //! What a model can do, held against what a request asks for, before anything is held or sent.
 
 use tollgate_catalog::{Modality, Model, ModelKind, StructuredOutput};
-use tollgate_formats::openai_chat::{ChatHead, ResponseFormatKind};
+use tollgate_formats::{Media, ResponseFormatKind};
 use tollgate_types::{Error, ErrorCode};
 
+/// What a request asks for, whatever its format.
+pub(crate) struct Asked {
+    /// The cap on output tokens, and the field that has it.
+    pub(crate) max_tokens: Option<(u64, &'static str)>,
+    /// The shape of the answer, and the field that has it.
+    pub(crate) response_format: (ResponseFormatKind, &'static str),
+    /// Whether tools may be called.
+    pub(crate) tools: bool,
+    /// What of the conversation is not text.
+    pub(crate) media: Media,
+    /// Whether spoken output is asked for.
+    pub(crate) audio_output: bool,
+}
+
 /// Refuses what the model cannot do: 400 for what it lacks, 422 for a number beyond its own bounds.
-pub(super) fn check(model: &Model, head: &ChatHead<'_>) -> Result<(), Error> {
+pub(crate) fn check(model: &Model, asked: &Asked) -> Result<(), Error> {
     if model.kind != ModelKind::Chat {
         let message =
             "This model does not generate text. Its record in GET /v1/models names the endpoints it serves.";
         return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"));
     }
-    check_output_cap(model, head)?;
+    check_output_cap(model, asked)?;
     let lacks = [
         (
-            lacks_format(model, head),
-            "response_format",
+            lacks_format(model, asked.response_format.0),
+            asked.response_format.1,
             "does not force this shape of answer",
         ),
-        (head.tools > 0 && !model.tools, "tools", "does not call tools"),
+        (asked.tools && !model.tools, "tools", "does not call tools"),
         (
-            head.media.images > 0 && !model.takes(Modality::Image),
+            asked.media.images > 0 && !model.takes(Modality::Image),
             "messages",
             "does not take pictures",
         ),
         (
-            head.media.audio > 0 && !model.takes(Modality::Audio),
+            asked.media.audio > 0 && !model.takes(Modality::Audio),
             "messages",
             "does not take sound",
         ),
         (
-            head.media.files > 0 && !model.takes(Modality::File),
+            asked.media.files > 0 && !model.takes(Modality::File),
             "messages",
             "does not take documents",
         ),
         (
-            head.audio_output && !model.output.contains(&Modality::Audio),
+            asked.audio_output && !model.output.contains(&Modality::Audio),
             "modalities",
             "does not speak",
         ),
@@ -51,23 +65,19 @@ pub(super) fn check(model: &Model, head: &ChatHead<'_>) -> Result<(), Error> {
     }
 }
 
-fn check_output_cap(model: &Model, head: &ChatHead<'_>) -> Result<(), Error> {
-    let (Some(asked), Some(ceiling)) = (head.max_tokens, model.output_ceiling()) else {
+fn check_output_cap(model: &Model, asked: &Asked) -> Result<(), Error> {
+    let (Some((cap, name)), Some(ceiling)) = (asked.max_tokens, model.output_ceiling()) else {
         return Ok(());
     };
-    if asked.value <= ceiling {
+    if cap <= ceiling {
         return Ok(());
     }
-    let name = asked.field.as_str();
-    let message = format!(
-        "'{name}' is {} and this model produces at most {ceiling} tokens.",
-        asked.value
-    );
+    let message = format!("'{name}' is {cap} and this model produces at most {ceiling} tokens.");
     Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param(name))
 }
 
-fn lacks_format(model: &Model, head: &ChatHead<'_>) -> bool {
-    match head.response_format {
+fn lacks_format(model: &Model, asked: ResponseFormatKind) -> bool {
+    match asked {
         ResponseFormatKind::Text => false,
         ResponseFormatKind::JsonObject => model.structured_output == StructuredOutput::None,
         ResponseFormatKind::JsonSchema => model.structured_output != StructuredOutput::JsonSchema,

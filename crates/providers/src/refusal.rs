@@ -40,6 +40,10 @@ const MEANINGS: &[(UpstreamErrorKind, &[&str])] = &[
             "billing_not_active",
             "account_deactivated",
             "invalid_api_key",
+            // Anthropic, as the type.
+            "authentication_error",
+            "billing_error",
+            "permission_error",
         ],
     ),
     (
@@ -53,9 +57,19 @@ const MEANINGS: &[(UpstreamErrorKind, &[&str])] = &[
             "model_terms_required",
             // Mistral, as the type.
             "invalid_model",
+            // Anthropic, as the type.
+            "not_found_error",
+            "overloaded_error",
         ],
     ),
-    (UpstreamErrorKind::RateLimited, &["rate_limit_exceeded"]),
+    (
+        UpstreamErrorKind::RateLimited,
+        &[
+            "rate_limit_exceeded",
+            // Anthropic, as the type.
+            "rate_limit_error",
+        ],
+    ),
 ];
 
 /// The longest code, type or parameter that is believed to be one.
@@ -64,7 +78,7 @@ const LONGEST_WORD: usize = 96;
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The failure that a response with an error status tells of.
-pub(super) async fn from_response(response: Response, settings: &HttpSettings) -> UpstreamError {
+pub(crate) async fn from_response(response: Response, settings: &HttpSettings) -> UpstreamError {
     let status = response.status;
     let retry_after = retry_after(&response);
     let media_type = word(response.media_type()).unwrap_or_default();
@@ -81,7 +95,7 @@ pub(super) async fn from_response(response: Response, settings: &HttpSettings) -
 }
 
 /// The failure that an error object under a status of 200 tells of, alone or in a stream. The upstream may have worked.
-pub(super) fn from_object(body: &Bytes) -> UpstreamError {
+pub(crate) fn from_object(body: &Bytes) -> UpstreamError {
     let reported = Reported::read(body);
     let kind = match reported.status {
         Some(status) => of_status(status, &reported).kind,
@@ -145,7 +159,10 @@ impl Reported {
         let value: Value = serde_json::from_slice(body).unwrap_or_default();
         let said = |text: &Option<String>| text.as_deref().and_then(word);
         let status = report.code.as_deref().and_then(|code| code.parse().ok());
-        let inner = value.pointer("/error/innererror/code");
+        // Azure's place for it, or Anthropic's.
+        let inner = value
+            .pointer("/error/innererror/code")
+            .or_else(|| value.pointer("/error/details/error_code"));
         let details = [value.get("detail"), value.pointer("/message/detail")];
         Self {
             code: said(&report.code),
@@ -232,6 +249,3 @@ fn http_date(text: &str) -> Option<i64> {
     let zoned = jiff::fmt::rfc2822::parse(text).ok()?;
     Some(zoned.timestamp().as_second())
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,154 @@
+//! Whole answers, from the wire to the common form and back.
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tollgate_types::Credits;
+use tollgate_types::generate::{Choice, FinishReason, GenerateResponse, Part, ToolCall};
+
+use super::decode::{call_from_wire, lenient, part_from_wire};
+use super::usage::{encode_usage, read_usage};
+use super::wire::{Answer, Block, to_bytes};
+use crate::error::DecodeError;
+use crate::seal;
+
+/// Reads a whole answer of an upstream, leniently. The format has no time in it: `created` is the caller's.
+pub fn decode_response(body: &[u8], created: i64) -> Result<GenerateResponse, DecodeError> {
+    let answer: Answer = lenient(body)?;
+    let (mut parts, mut tool_calls) = (Vec::new(), Vec::new());
+    for block in answer.content {
+        match &*block.kind {
+            "tool_use" => tool_calls.push(call_from_wire(block)),
+            _ => parts.push(part_from_wire(block)),
+        }
+    }
+    let finish = finish_from_wire(answer.stop_reason.as_deref(), !tool_calls.is_empty());
+    Ok(GenerateResponse {
+        id: answer.id,
+        created,
+        model: answer.model,
+        choices: vec![Choice {
+            index: 0,
+            parts,
+            tool_calls,
+            finish,
+            stop_sequence: answer.stop_sequence,
+            logprobs: None,
+            extra: Map::new(),
+        }],
+        usage: answer.usage.and_then(|usage| read_usage(None, &usage)),
+        extra: Map::new(),
+    })
+}
+
+/// Why an answer ended.
+pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> FinishReason {
+    match reason {
+        Some("stop_sequence") => FinishReason::StopSequence,
+        Some("max_tokens") => FinishReason::Length,
+        Some("model_context_window_exceeded") => FinishReason::ContextFull,
+        Some("refusal") => FinishReason::ContentFilter,
+        Some("tool_use") => FinishReason::ToolCalls,
+        _ if called_tools => FinishReason::ToolCalls,
+        _ => FinishReason::Stop,
+    }
+}
+
+/// The word for the reason why an answer ended. A model that refuses in words has refused.
+pub(super) fn finish_to_wire(finish: FinishReason, refused: bool) -> &'static str {
+    match finish {
+        FinishReason::Stop if refused => "refusal",
+        FinishReason::Stop => "end_turn",
+        FinishReason::StopSequence => "stop_sequence",
+        FinishReason::Length => "max_tokens",
+        FinishReason::ContextFull => "model_context_window_exceeded",
+        FinishReason::ToolCalls => "tool_use",
+        FinishReason::ContentFilter => "refusal",
+    }
+}
+
+/// Writes a whole answer: `public_model` is the model as the caller named it, `cost` what it costs the caller. Without
+/// `show_reasoning`, what was reasoned is left out and only its seals are kept.
+pub fn encode_response(
+    response: &GenerateResponse,
+    public_model: &str,
+    cost: Option<Credits>,
+    show_reasoning: bool,
+) -> Vec<u8> {
+    let choice = response.choices.first();
+    let parts = choice.map(|choice| &*choice.parts).unwrap_or_default();
+    let calls = choice.map(|choice| &*choice.tool_calls).unwrap_or_default();
+    let refused = parts.iter().any(|part| matches!(part, Part::Refusal(_)));
+    let content: Vec<Block> = parts
+        .iter()
+        .filter_map(|part| block_of(part, show_reasoning))
+        .chain(calls.iter().map(call_to_wire))
+        .collect();
+    let finish = choice.map_or(FinishReason::Stop, |choice| choice.finish);
+    let usage = response.usage.unwrap_or_default();
+    to_bytes(&json!({
+        "id": message_id(&response.id),
+        "type": "message",
+        "role": "assistant",
+        "model": public_model,
+        "content": content,
+        "stop_reason": finish_to_wire(finish, refused),
+        "stop_sequence": choice.and_then(|choice| choice.stop_sequence.as_deref()),
+        "usage": encode_usage(&usage, cost),
+    }))
+}
+
+/// Ids of this format begin with `msg_`.
+pub(super) fn message_id(id: &str) -> String {
+    match id.starts_with("msg_") {
+        true => id.to_owned(),
+        false => format!("msg_{id}"),
+    }
+}
+
+fn block_of(part: &Part, show_reasoning: bool) -> Option<Block> {
+    match part {
+        Part::Text(text) | Part::Refusal(text) => (!text.is_empty()).then(|| Block::text(text)),
+        Part::Reasoning(reasoning) => {
+            let wrapped = reasoning.seal.as_ref().map(seal::wrap).unwrap_or_default();
+            Some(match &reasoning.text {
+                Some(text) => Block {
+                    thinking: Some(if show_reasoning {
+                        text.clone()
+                    } else {
+                        String::new()
+                    }),
+                    signature: Some(wrapped),
+                    ..Block::of("thinking")
+                },
+                None => Block {
+                    data: Some(wrapped),
+                    ..Block::of("redacted_thinking")
+                },
+            })
+        }
+        _ => None,
+    }
+}
+
+fn call_to_wire(call: &ToolCall) -> Block {
+    Block {
+        id: Some(call.id.clone()),
+        name: Some(call.name.clone()),
+        input: Some(input_of(&call.arguments)),
+        ..Block::of("tool_use")
+    }
+}
+
+/// The format has objects only: a text that is none, such as one that was cut at the cap, is put into one.
+fn input_of(arguments: &str) -> Box<RawValue> {
+    let object = RawValue::from_string(arguments.trim().to_owned())
+        .ok()
+        .filter(|raw| raw.get().starts_with('{'));
+    object.unwrap_or_else(|| {
+        let wrapped = match arguments.trim() {
+            "" => Value::Object(Map::new()),
+            text => json!({ "arguments": text }),
+        };
+        RawValue::from_string(wrapped.to_string()).unwrap_or_default()
+    })
+}

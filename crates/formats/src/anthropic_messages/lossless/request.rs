@@ -1,0 +1,116 @@
+//! Requests.
+
+use bytes::Bytes;
+
+use super::super::head::{ContentPlace, FieldPlace, IGNORED_HINTS, MessagesHead};
+use super::{json_string, text_of};
+use crate::lossless::{Edit, Span, splice};
+use crate::seal;
+
+/// The request as an upstream of this format gets it: the model renamed, hints left out, reasoning that this upstream
+/// has sealed in its own wrapping again and that of others left out. Values are forwarded byte for byte. `head` is what
+/// [`validate`](super::super::validate()) made of this body.
+pub fn splice_request(body: &Bytes, head: &MessagesHead<'_>, model: &str, origin: &str) -> Bytes {
+    let mut out = Vec::with_capacity(body.len() + model.len() + 64);
+    out.push(b'{');
+    for field in &head.layout.fields {
+        if IGNORED_HINTS.contains(&field.name) {
+            continue;
+        }
+        match field.name {
+            "model" => push_field(&mut out, "model", &json_string(model)),
+            "messages" => push_field(&mut out, "messages", &messages(body, head, field, origin)),
+            "output_config" => push_field(&mut out, "output_config", &output_config(body, head, field)),
+            "response_format" if head.layout.field("output_config").is_some() => {}
+            "response_format" => {
+                if let Some(schema) = head.layout.schema {
+                    push_field(
+                        &mut out,
+                        "output_config",
+                        &[b"{", &*format_field(schema.of(body)), b"}"].concat(),
+                    );
+                }
+            }
+            name => push_field(&mut out, name, field.value.of(body)),
+        }
+    }
+    out.push(b'}');
+    Bytes::from(out)
+}
+
+fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    if out.len() > 1 {
+        out.push(b',');
+    }
+    out.extend_from_slice(&json_string(name));
+    out.push(b':');
+    out.extend_from_slice(value);
+}
+
+/// The gateway's own `response_format` in the words of the format.
+fn output_config(body: &Bytes, head: &MessagesHead<'_>, field: &FieldPlace) -> Vec<u8> {
+    let value = field.value.of(body);
+    match (head.layout.schema, head.layout.output_config) {
+        (Some(schema), Some((open, is_empty))) => {
+            let rest = Span::new(open, field.value.end).of(body);
+            let comma = if is_empty { &b""[..] } else { b"," };
+            [b"{", &*format_field(schema.of(body)), comma, rest].concat()
+        }
+        _ => value.to_vec(),
+    }
+}
+
+fn format_field(schema: &[u8]) -> Vec<u8> {
+    [br#""format":{"type":"json_schema","schema":"#, schema, b"}"].concat()
+}
+
+/// The conversation with its seals as this upstream knows them.
+fn messages(body: &Bytes, head: &MessagesHead<'_>, field: &FieldPlace, origin: &str) -> Vec<u8> {
+    let contents = &head.layout.contents;
+    if contents.is_empty() {
+        return field.value.of(body).to_vec();
+    }
+    let replaced: Vec<(Span, Vec<u8>)> = contents
+        .iter()
+        .map(|content| (shifted(content.span, field), content_for(body, content, origin)))
+        .collect();
+    let edits: Vec<Edit<'_>> = replaced
+        .iter()
+        .map(|(span, with)| Edit::replace(*span, with))
+        .collect();
+    splice(b"", field.value.of(body), &edits, b"").to_vec()
+}
+
+/// The same place, counted from the start of the field's value.
+fn shifted(span: Span, field: &FieldPlace) -> Span {
+    let start = field.value.start;
+    Span::new(span.start - start, span.end - start)
+}
+
+fn content_for(body: &Bytes, content: &ContentPlace, origin: &str) -> Vec<u8> {
+    let mut out = vec![b'['];
+    for block in &content.blocks {
+        let bytes = block.span.of(body);
+        let kept = match block.seal {
+            None => bytes.to_vec(),
+            Some(place) => match seal::unwrap(&text_of(place.of(body))) {
+                Some(seal) if seal.origin == origin => {
+                    let (before, after) = (
+                        Span::new(block.span.start, place.start).of(body),
+                        Span::new(place.end, block.span.end).of(body),
+                    );
+                    [before, &*json_string(&seal.data), after].concat()
+                }
+                // It never passed the gateway: the caller has it from elsewhere, and this upstream says what it thinks.
+                Some(seal) if seal.origin.is_empty() => bytes.to_vec(),
+                _ => continue,
+            },
+        };
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        out.extend_from_slice(&kept);
+    }
+    out.push(b']');
+    out
+}

@@ -1,0 +1,34 @@
+//! Anthropic's messages, `POST /v1/messages`.
+//!
+//! Two ways lead through this format, as through [chat completions](crate::openai_chat). When the upstream speaks it
+//! too: [`validate()`] the bytes, [`splice_request`] them, then [`inspect_response`] and [`splice_response`] the answer,
+//! or let a [`Relay`] pass each event of it. Otherwise over the common form: decode, encode.
+
+mod answer;
+mod carry;
+mod decode;
+mod encode;
+mod error_body;
+mod head;
+mod lossless;
+mod stream;
+mod usage;
+mod validate;
+mod wire;
+
+pub use answer::{decode_response, encode_response};
+pub use carry::carry;
+pub use decode::{decode_count, decode_request};
+pub use encode::{encode_request, version_for};
+pub use error_body::{encode_error, encode_error_event, error_kind};
+pub use head::{MessagesHead, Purpose, Version};
+pub use lossless::{
+    EventKind, Relay, Relayed, ResponseHead, event_with_cost, inspect_response, splice_request,
+    splice_response, with_cost,
+};
+pub use stream::{PING, STOP_EVENT, StreamDecoder, StreamEncoder};
+pub use usage::{encode_usage, read_usage};
+pub use validate::validate;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! From the common form to events.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tollgate_types::generate::{FinishReason, Seal};
+use tollgate_types::stream::StreamEvent;
+use tollgate_types::{Credits, Usage};
+
+use super::super::answer::{finish_to_wire, message_id};
+use super::super::usage::encode_usage;
+use super::super::wire::to_bytes;
+use crate::seal;
+use crate::sse;
+
+/// Writes a streamed answer, event by event, for one caller. The rules of the format that it keeps: `message_start`
+/// comes first; blocks are numbered from 0, each begins and ends, one after the other; the signature of reasoning is
+/// the last delta of its block; `message_delta` with the reason and the usage, then `message_stop`, end the stream.
+#[derive(Debug)]
+pub struct StreamEncoder {
+    model: String,
+    show_reasoning: bool,
+    started: bool,
+    open: Option<Open>,
+    blocks: u32,
+    refused: bool,
+    finish: Option<(FinishReason, Option<String>)>,
+    usage: Usage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Open {
+    Text,
+    Reasoning,
+    Call(u32),
+}
+
+impl StreamEncoder {
+    /// For a caller who named the model so. Without `show_reasoning`, only the seals of reasoning are sent.
+    pub fn new(public_model: &str, show_reasoning: bool) -> Self {
+        Self {
+            model: public_model.to_owned(),
+            show_reasoning,
+            started: false,
+            open: None,
+            blocks: 0,
+            refused: false,
+            finish: None,
+            usage: Usage::ZERO,
+        }
+    }
+
+    /// The bytes of one step of the answer: whole events, none for what is told at the end.
+    pub fn encode(&mut self, event: &StreamEvent) -> Bytes {
+        let mut out = Vec::new();
+        match event {
+            StreamEvent::Start { id, .. } => self.start(id, &mut out),
+            StreamEvent::Text { text, .. } => self.text(text, &mut out),
+            StreamEvent::Refusal { text, .. } => {
+                self.refused = true;
+                self.text(text, &mut out);
+            }
+            StreamEvent::Reasoning { text, .. } => {
+                self.block(
+                    Open::Reasoning,
+                    json!({"type": "thinking", "thinking": "", "signature": ""}),
+                    &mut out,
+                );
+                if self.show_reasoning {
+                    self.delta(json!({"type": "thinking_delta", "thinking": text}), &mut out);
+                }
+            }
+            StreamEvent::ReasoningSeal { seal, hidden, .. } => self.seal(seal, *hidden, &mut out),
+            StreamEvent::ToolCallStart { call, id, name, .. } => {
+                self.close(&mut out);
+                let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+                self.block(Open::Call(*call), block, &mut out);
+            }
+            // Pieces of two calls that come by turns cannot be told: blocks follow one another.
+            StreamEvent::ToolCallArguments { arguments, .. } => {
+                self.delta(
+                    json!({"type": "input_json_delta", "partial_json": arguments}),
+                    &mut out,
+                );
+            }
+            StreamEvent::Finish {
+                reason,
+                stop_sequence,
+                ..
+            } => self.finish = Some((*reason, stop_sequence.clone())),
+            StreamEvent::Usage(usage) => self.usage = *usage,
+        }
+        Bytes::from(out)
+    }
+
+    /// The events that end the stream. After an error there are none.
+    pub fn end(&mut self, usage: Option<&Usage>, cost: Option<Credits>) -> Bytes {
+        let mut out = Vec::new();
+        self.start("", &mut out);
+        self.close(&mut out);
+        let (reason, sequence) = self.finish.take().unwrap_or((FinishReason::Stop, None));
+        let delta = json!({
+            "type": "message_delta",
+            "delta": {"stop_reason": finish_to_wire(reason, self.refused), "stop_sequence": sequence},
+            "usage": encode_usage(usage.unwrap_or(&self.usage), cost),
+        });
+        push("message_delta", &delta, &mut out);
+        push("message_stop", &json!({"type": "message_stop"}), &mut out);
+        Bytes::from(out)
+    }
+
+    fn start(&mut self, id: &str, out: &mut Vec<u8>) {
+        if std::mem::replace(&mut self.started, true) {
+            return;
+        }
+        // What was consumed is known at the end.
+        let message = json!({
+            "id": message_id(id),
+            "type": "message",
+            "role": "assistant",
+            "model": self.model,
+            "content": [],
+            "stop_reason": null,
+            "stop_sequence": null,
+            "usage": encode_usage(&Usage::ZERO, None),
+        });
+        push(
+            "message_start",
+            &json!({"type": "message_start", "message": message}),
+            out,
+        );
+    }
+
+    fn text(&mut self, text: &str, out: &mut Vec<u8>) {
+        if text.is_empty() {
+            return;
+        }
+        self.block(Open::Text, json!({"type": "text", "text": ""}), out);
+        self.delta(json!({"type": "text_delta", "text": text}), out);
+    }
+
+    fn seal(&mut self, seal: &Seal, hidden: bool, out: &mut Vec<u8>) {
+        if hidden {
+            self.close(out);
+            let block = json!({"type": "redacted_thinking", "data": seal::wrap(seal)});
+            self.block(Open::Reasoning, block, out);
+        } else {
+            self.block(
+                Open::Reasoning,
+                json!({"type": "thinking", "thinking": "", "signature": ""}),
+                out,
+            );
+            self.delta(
+                json!({"type": "signature_delta", "signature": seal::wrap(seal)}),
+                out,
+            );
+        }
+        self.close(out);
+    }
+
+    /// Opens a block unless it is open already.
+    fn block(&mut self, kind: Open, block: Value, out: &mut Vec<u8>) {
+        self.start("", out);
+        if self.open == Some(kind) {
+            return;
+        }
+        self.close(out);
+        let start = json!({"type": "content_block_start", "index": self.blocks, "content_block": block});
+        push("content_block_start", &start, out);
+        self.open = Some(kind);
+    }
+
+    fn delta(&self, delta: Value, out: &mut Vec<u8>) {
+        let event = json!({"type": "content_block_delta", "index": self.blocks, "delta": delta});
+        push("content_block_delta", &event, out);
+    }
+
+    fn close(&mut self, out: &mut Vec<u8>) {
+        if self.open.take().is_some() {
+            let stop = json!({"type": "content_block_stop", "index": self.blocks});
+            push("content_block_stop", &stop, out);
+            self.blocks += 1;
+        }
+    }
+}
+
+fn push(name: &str, event: &Value, out: &mut Vec<u8>) {
+    out.extend_from_slice(&sse::write_event(Some(name.as_bytes()), &to_bytes(event)));
+}

@@ -1,0 +1,16 @@
+//! Streamed answers: named events, from `message_start` to `message_stop`.
+
+mod decoder;
+mod encoder;
+
+use bytes::Bytes;
+
+pub use decoder::StreamDecoder;
+pub use encoder::StreamEncoder;
+
+/// A sign of life that clients skip.
+pub const PING: Bytes = Bytes::from_static(b"event: ping\ndata: {\"type\":\"ping\"}\n\n");
+
+/// The event that ends a stream.
+pub const STOP_EVENT: Bytes =
+    Bytes::from_static(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");

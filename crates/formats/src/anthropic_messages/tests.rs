@@ -1,0 +1,1 @@
+//! What the golden files do not show.

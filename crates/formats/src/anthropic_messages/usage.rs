@@ -1,0 +1,58 @@
+//! What an upstream says it consumed, brought into classes that do not overlap, and back.
+//!
+//! In this format cached tokens stand beside `input_tokens`, and tokens of reasoning are part of `output_tokens`.
+
+use serde_json::{Map, Value, json};
+use tollgate_types::usage::MAX_QUANTITY;
+use tollgate_types::{Credits, Unit, Usage};
+
+/// What a usage object says, over what was known before: the report of a stream comes in two parts, of which the later
+/// one may leave out what has not changed. A count that makes no sense is none, and without a count of the output there
+/// is no report.
+pub fn read_usage(before: Option<&Value>, now: &Value) -> Option<Usage> {
+    let count = |name: &str| {
+        let value = now.get(name).filter(|value| !value.is_null());
+        value.or_else(|| before?.get(name)).and_then(quantity)
+    };
+    let thinking = now.pointer("/output_tokens_details/thinking_tokens");
+    let output = now.get("output_tokens").and_then(quantity)?;
+    let reasoning = thinking.and_then(quantity).unwrap_or(0).min(output);
+    Some(
+        Usage::ZERO
+            .with(Unit::Input, count("input_tokens")?)
+            .with(Unit::CacheRead, count("cache_read_input_tokens").unwrap_or(0))
+            .with(
+                Unit::CacheWrite,
+                count("cache_creation_input_tokens").unwrap_or(0),
+            )
+            .with(Unit::Output, output - reasoning)
+            .with(Unit::Reasoning, reasoning),
+    )
+}
+
+fn quantity(value: &Value) -> Option<u64> {
+    value.as_u64().filter(|quantity| *quantity <= MAX_QUANTITY)
+}
+
+/// The usage object, with `cost` as the decimal string of credits when it is known.
+pub fn encode_usage(usage: &Usage, cost: Option<Credits>) -> Value {
+    let mut object = json!({
+        "input_tokens": usage.get(Unit::Input) + usage.get(Unit::InputAudio),
+        "cache_creation_input_tokens": usage.get(Unit::CacheWrite),
+        "cache_read_input_tokens": usage.get(Unit::CacheRead),
+        "output_tokens": usage.total_output(),
+    });
+    if usage.get(Unit::Reasoning) > 0 {
+        object["output_tokens_details"] = json!({"thinking_tokens": usage.get(Unit::Reasoning)});
+    }
+    if let Some(object) = object.as_object_mut() {
+        with_cost(object, cost);
+    }
+    object
+}
+
+pub(super) fn with_cost(usage: &mut Map<String, Value>, cost: Option<Credits>) {
+    if let Some(cost) = cost {
+        usage.insert("cost".to_owned(), Value::String(cost.to_string()));
+    }
+}

@@ -1,0 +1,252 @@
+//! Every top-level field but the conversation and the tools.
+
+use super::super::head::MessagesHead;
+use crate::error::{DecodeError, Flaw};
+use crate::json::{Kind, Path, Reader};
+use crate::lossless::Span;
+use crate::request::ResponseFormatKind;
+
+const EFFORTS: &[&str] = &["low", "medium", "high", "xhigh", "max"];
+/// The least tokens that may be set apart for reasoning.
+const LEAST_BUDGET: i64 = 1_024;
+
+/// Fields of which nothing is kept.
+pub(super) fn plain(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Result<(), Flaw> {
+    match name {
+        "stop_sequences" => each_string(reader, path),
+        "metadata" => metadata(reader, path),
+        "speed" => match reader.word_at(&["standard", "fast"], path)? {
+            "standard" => Ok(()),
+            _ => unsupported(path, "is 'fast', for which there is no price here"),
+        },
+        "inference_geo" => match &*reader.string_at(path)?.decoded() {
+            "global" => Ok(()),
+            _ => unsupported(path, "names a place, for which there is no price here"),
+        },
+        "mcp_servers" => {
+            reader.array_at(path)?;
+            match reader.item()? {
+                false => Ok(()),
+                true => unsupported(
+                    path,
+                    "has tools that run at the provider, which are not served here",
+                ),
+            }
+        }
+        "container" => unsupported(path, "runs code at the provider, which is not served here"),
+        _ => reader.skip(),
+    }
+}
+
+pub(super) fn unsupported<T>(path: &Path<'_>, why: impl std::fmt::Display) -> Result<T, Flaw> {
+    Err(Box::new(DecodeError::unsupported(path.to_string(), why)))
+}
+
+/// Refuses the second appearance of a key of a small object. `seen` has one bit for each key.
+pub(super) fn once(seen: &mut u32, bit: u32, path: &Path<'_>, key: &str) -> Result<(), Flaw> {
+    if *seen & (1 << bit) != 0 {
+        return Err(path.duplicate(key));
+    }
+    *seen |= 1 << bit;
+    Ok(())
+}
+
+/// Enters an object of few keys and reads each by `read`, which gets the key's place in `keys`; others are unknown.
+pub(super) fn small_object<'a>(
+    reader: &mut Reader<'a>,
+    keys: &[&str],
+    path: &Path<'_>,
+    mut read: impl FnMut(&mut Reader<'a>, &str, &Path<'_>) -> Result<(), Flaw>,
+) -> Result<(), Flaw> {
+    reader.object_at(path)?;
+    let mut seen = 0;
+    while let Some(key) = reader.key()? {
+        let here = path.key(&key.name);
+        let Some(bit) = keys.iter().position(|name| **name == *key.name) else {
+            return Err(Box::new(DecodeError::unknown(here.to_string())));
+        };
+        once(&mut seen, bit as u32, path, keys[bit])?;
+        if !reader.take_null()? {
+            read(reader, keys[bit], &here)?;
+        }
+    }
+    Ok(())
+}
+
+fn each_string(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    reader.array_at(path)?;
+    let mut index = 0;
+    while reader.item()? {
+        reader.filled_string_at(&path.index(index))?;
+        index += 1;
+    }
+    Ok(())
+}
+
+fn metadata(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    small_object(reader, &["user_id"], path, |reader, _, path| {
+        reader.string_at(path).map(|_| ())
+    })
+}
+
+/// Reads `thinking`: the tokens that are set apart for it.
+pub(super) fn thinking(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Option<u64>, Flaw> {
+    let (mut kind, mut budget) = (None, None);
+    small_object(
+        reader,
+        &["type", "budget_tokens", "display"],
+        path,
+        |reader, key, path| {
+            match key {
+                "type" => {
+                    kind = Some(reader.word_at(&["enabled", "disabled", "adaptive", "between_tools"], path)?);
+                }
+                "budget_tokens" => {
+                    budget = Some(reader.integer_at(LEAST_BUDGET..=i64::MAX, path)?.cast_unsigned());
+                }
+                _ => {
+                    reader.word_at(&["summarized", "omitted"], path)?;
+                }
+            }
+            Ok(())
+        },
+    )?;
+    match (kind, budget) {
+        (None, _) => Err(path.missing("type")),
+        (Some("enabled"), None) => Err(path.missing("budget_tokens")),
+        (Some("enabled"), budget) => Ok(budget),
+        (Some(_), Some(_)) => Err(path
+            .key("budget_tokens")
+            .invalid("is only allowed for the type 'enabled'")),
+        (Some(_), None) => Ok(None),
+    }
+}
+
+/// What `output_config` says.
+pub(super) struct OutputConfig {
+    pub(super) has_effort: bool,
+    pub(super) has_format: bool,
+    /// Just after its opening brace, and whether nothing is in it.
+    pub(super) place: (u32, bool),
+}
+
+pub(super) fn output_config(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<OutputConfig, Flaw> {
+    let mut config = OutputConfig {
+        has_effort: false,
+        has_format: false,
+        place: (reader.place() + 1, true),
+    };
+    let start = reader.place();
+    small_object(reader, &["effort", "format"], path, |reader, key, path| {
+        if key == "effort" {
+            reader.word_at(EFFORTS, path)?;
+            config.has_effort = true;
+        } else {
+            config.has_format = true;
+            output_format(reader, path)?;
+        }
+        Ok(())
+    })?;
+    // `{}` with any white space between: a field that is put in needs no comma.
+    config.place.1 = reader
+        .slice(Span::new(start + 1, reader.end().saturating_sub(1)))
+        .trim()
+        .is_empty();
+    Ok(config)
+}
+
+fn output_format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    let (mut kind, mut schema) = (None, false);
+    small_object(reader, &["type", "schema"], path, |reader, key, path| {
+        if key == "type" {
+            kind = Some(reader.word_at(&["json_schema"], path)?);
+        } else {
+            open_object(reader, path)?;
+            schema = true;
+        }
+        Ok(())
+    })?;
+    match (kind, schema) {
+        (None, _) => Err(path.missing("type")),
+        (_, false) => Err(path.missing("schema")),
+        _ => Ok(()),
+    }
+}
+
+/// Reads `response_format`, in the shape that it has in chat completions: its kind, and where its schema stands.
+pub(super) fn response_format(
+    reader: &mut Reader<'_>,
+    path: &Path<'_>,
+) -> Result<(ResponseFormatKind, Option<Span>), Flaw> {
+    let (mut kind, mut schema, mut seen) = (None, None, false);
+    small_object(reader, &["type", "json_schema"], path, |reader, key, path| {
+        if key == "type" {
+            kind = Some(reader.word_at(&["text", "json_object", "json_schema"], path)?);
+            return Ok(());
+        }
+        seen = true;
+        let keys = ["name", "description", "schema", "strict"];
+        small_object(reader, &keys, path, |reader, key, path| {
+            match key {
+                "schema" => {
+                    let start = reader.place();
+                    open_object(reader, path)?;
+                    schema = Some(Span::new(start, reader.end()));
+                }
+                "strict" => {
+                    reader.boolean_at(path)?;
+                }
+                _ => {
+                    reader.string_at(path)?;
+                }
+            }
+            Ok(())
+        })
+    })?;
+    match kind {
+        None => Err(path.missing("type")),
+        Some("text") => Ok((ResponseFormatKind::Text, None)),
+        Some("json_object") => Ok((ResponseFormatKind::JsonObject, None)),
+        Some(_) if !seen => Err(path.missing("json_schema")),
+        Some(_) if schema.is_none() => Err(path.key("json_schema").missing("schema")),
+        Some(_) => Ok((ResponseFormatKind::JsonSchema, schema)),
+    }
+}
+
+/// A mark that what stands before it may be cached.
+pub(super) fn cache_control(
+    reader: &mut Reader<'_>,
+    head: &mut MessagesHead<'_>,
+    path: &Path<'_>,
+) -> Result<(), Flaw> {
+    let mut has_type = false;
+    small_object(reader, &["type", "ttl"], path, |reader, key, path| {
+        if key == "type" {
+            reader.word_at(&["ephemeral"], path)?;
+            has_type = true;
+            return Ok(());
+        }
+        match reader.word_at(&["5m", "1h"], path)? {
+            "5m" => Ok(()),
+            _ => unsupported(
+                path,
+                "is '1h', for which there is no price here; '5m' is what is served",
+            ),
+        }
+    })?;
+    if !has_type {
+        return Err(path.missing("type"));
+    }
+    if !head.own_hints.contains(&"cache_control") {
+        head.own_hints.push("cache_control");
+    }
+    Ok(())
+}
+
+/// An object of any content.
+pub(super) fn open_object(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    if reader.kind()? != Kind::Object {
+        return reader.object_at(path);
+    }
+    reader.skip()
+}

@@ -1,0 +1,158 @@
+//! Where the bytes of a picture or a document are.
+
+use super::options::{once, unsupported};
+use crate::error::Flaw;
+use crate::json::{Path, Reader};
+use crate::request::Media;
+
+const TYPES: &[&str] = &["base64", "url", "text", "content", "file"];
+const PICTURES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
+
+/// A source, as far as it was read: what it may be depends on the block's type, which may stand behind it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Source {
+    kind: Option<&'static str>,
+    media_type: Option<MediaType>,
+    data_bytes: Option<u64>,
+    has_url: bool,
+    has_content: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MediaType {
+    Picture,
+    Pdf,
+    Plain,
+    Other,
+}
+
+impl Source {
+    /// Reads the object. `read_content` reads the blocks of a document that is made of blocks.
+    pub(super) fn read<'a>(
+        reader: &mut Reader<'a>,
+        path: &Path<'_>,
+        read_content: impl FnOnce(&mut Reader<'a>, &Path<'_>) -> Result<(), Flaw>,
+    ) -> Result<Source, Flaw> {
+        reader.object_at(path)?;
+        let (mut source, mut seen, mut read_content) = (Source::default(), 0, Some(read_content));
+        while let Some(key) = reader.key()? {
+            let here = path.key(&key.name);
+            match &*key.name {
+                "type" => {
+                    once(&mut seen, 0, path, "type")?;
+                    source.kind = Some(reader.word_at(TYPES, &here)?);
+                }
+                "media_type" => {
+                    once(&mut seen, 1, path, "media_type")?;
+                    source.media_type = Some(media_type(&reader.filled_string_at(&here)?.decoded()));
+                }
+                "data" => {
+                    once(&mut seen, 2, path, "data")?;
+                    source.data_bytes = Some(reader.filled_string_at(&here)?.raw.len() as u64);
+                }
+                "url" => {
+                    once(&mut seen, 3, path, "url")?;
+                    web_address(reader, &here)?;
+                    source.has_url = true;
+                }
+                "content" => {
+                    once(&mut seen, 4, path, "content")?;
+                    if let Some(read) = read_content.take() {
+                        read(reader, &here)?;
+                    }
+                    source.has_content = true;
+                }
+                _ => reader.skip()?,
+            }
+        }
+        Ok(source)
+    }
+
+    /// The rules for a picture.
+    pub(super) fn check_image(&self, media: &mut Media, path: &Path<'_>) -> Result<(), Flaw> {
+        match self.kind {
+            None => return Err(path.missing("type")),
+            Some("base64") => {
+                self.has_data(path)?;
+                if self.media_type != Some(MediaType::Picture) {
+                    return Err(path
+                        .key("media_type")
+                        .invalid("must be one of 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"));
+                }
+            }
+            Some("url") if !self.has_url => return Err(path.missing("url")),
+            Some("url") => {}
+            Some("file") => return no_files(path),
+            Some(_) => return Err(path.key("type").invalid("must be one of 'base64' or 'url'")),
+        }
+        media.images += 1;
+        media.inline_bytes += self.data_bytes.unwrap_or(0);
+        Ok(())
+    }
+
+    /// The rules for a document.
+    pub(super) fn check_document(&self, media: &mut Media, path: &Path<'_>) -> Result<(), Flaw> {
+        match self.kind {
+            None => return Err(path.missing("type")),
+            Some("base64") => {
+                self.has_data(path)?;
+                if self.media_type != Some(MediaType::Pdf) {
+                    return Err(path.key("media_type").invalid("must be 'application/pdf'"));
+                }
+                media.inline_bytes += self.data_bytes.unwrap_or(0);
+            }
+            Some("text") => {
+                self.has_data(path)?;
+                if self.media_type != Some(MediaType::Plain) {
+                    return Err(path.key("media_type").invalid("must be 'text/plain'"));
+                }
+            }
+            Some("content") if !self.has_content => return Err(path.missing("content")),
+            Some("content") => {}
+            Some("file") => return no_files(path),
+            // Nobody here knows how large it is, and so what it can cost.
+            Some(_) => {
+                return unsupported(&path.key("type"), "must be inline: 'base64', 'text' or 'content'");
+            }
+        }
+        media.files += 1;
+        Ok(())
+    }
+
+    fn has_data(&self, path: &Path<'_>) -> Result<(), Flaw> {
+        match (self.media_type, self.data_bytes) {
+            (None, _) => Err(path.missing("media_type")),
+            (_, None) => Err(path.missing("data")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn no_files<T>(path: &Path<'_>) -> Result<T, Flaw> {
+    unsupported(
+        &path.key("type"),
+        "is 'file', but no files can be uploaded here; send the bytes inline",
+    )
+}
+
+fn media_type(text: &str) -> MediaType {
+    match text {
+        text if PICTURES.contains(&text) => MediaType::Picture,
+        "application/pdf" => MediaType::Pdf,
+        "text/plain" => MediaType::Plain,
+        _ => MediaType::Other,
+    }
+}
+
+/// Other schemes are refused: some model servers read `file:` from their own disk.
+fn web_address(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    let text = reader.filled_string_at(path)?.decoded();
+    let has_scheme = |scheme: &str| {
+        text.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    if has_scheme("https://") || has_scheme("http://") {
+        return Ok(());
+    }
+    Err(path.invalid("must be an http or https URL"))
+}

@@ -1,0 +1,122 @@
+//! Tools and the choice among them.
+
+use super::super::head::MessagesHead;
+use super::options::{cache_control, once, open_object, small_object, unsupported};
+use crate::error::Flaw;
+use crate::json::{Path, Reader};
+
+/// Types of tools that the caller runs. All others but `custom` run at the provider and cost extra.
+const RUN_BY_THE_CALLER: &[&str] = &["bash_", "text_editor_", "memory_"];
+
+/// What other formats have no place for and no answer depends on.
+const HINTS: &[(&str, &str)] = &[
+    ("input_examples", "tools.input_examples"),
+    ("eager_input_streaming", "tools.eager_input_streaming"),
+];
+
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    head: &mut MessagesHead<'_>,
+    path: &Path<'_>,
+) -> Result<(), Flaw> {
+    reader.array_at(path)?;
+    while reader.item()? {
+        tool(reader, head, &path.index(head.tools))?;
+        head.tools += 1;
+    }
+    Ok(())
+}
+
+fn tool(reader: &mut Reader<'_>, head: &mut MessagesHead<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    const KEYS: [&str; 6] = [
+        "name",
+        "input_schema",
+        "description",
+        "strict",
+        "cache_control",
+        "type",
+    ];
+    reader.object_at(path)?;
+    let (mut seen, mut is_typed) = (0, false);
+    while let Some(key) = reader.key()? {
+        let here = path.key(&key.name);
+        let Some(bit) = KEYS.iter().position(|name| **name == *key.name) else {
+            if matches!(&*key.name, "defer_loading" | "allowed_callers") && !reader.take_null()? {
+                return unsupported(
+                    &here,
+                    "is for tools that run at the provider, which are not served here",
+                );
+            }
+            if let Some((_, hint)) = HINTS.iter().find(|(name, _)| **name == *key.name)
+                && !head.own_hints.contains(hint)
+            {
+                head.own_hints.push(hint);
+            }
+            reader.skip()?;
+            continue;
+        };
+        once(&mut seen, bit as u32, path, KEYS[bit])?;
+        match KEYS[bit] {
+            "name" => tool_name(reader, &here)?,
+            "input_schema" => open_object(reader, &here)?,
+            _ if reader.take_null()? => {}
+            "description" => {
+                reader.string_at(&here)?;
+            }
+            "strict" => {
+                reader.boolean_at(&here)?;
+            }
+            "cache_control" => cache_control(reader, head, &here)?,
+            _ => {
+                let kind = reader.filled_string_at(&here)?.decoded();
+                is_typed = kind != "custom";
+                if is_typed && !RUN_BY_THE_CALLER.iter().any(|prefix| kind.starts_with(prefix)) {
+                    return unsupported(
+                        &here,
+                        "is a tool that runs at the provider, which is not served here",
+                    );
+                }
+            }
+        }
+    }
+    match seen {
+        seen if seen & 0b01 == 0 => Err(path.missing("name")),
+        seen if seen & 0b10 == 0 && !is_typed => Err(path.missing("input_schema")),
+        _ => Ok(()),
+    }
+}
+
+fn tool_name(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    let name = reader.filled_string_at(path)?.decoded();
+    let fits = name.len() <= 128
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    if fits {
+        return Ok(());
+    }
+    Err(path.invalid("must have 1 to 128 letters, digits, underscores or dashes"))
+}
+
+pub(super) fn choice(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    let (mut kind, mut has_name) = (None, false);
+    let keys = ["type", "name", "disable_parallel_tool_use"];
+    small_object(reader, &keys, path, |reader, key, path| {
+        match key {
+            "type" => kind = Some(reader.word_at(&["auto", "any", "tool", "none"], path)?),
+            "name" => {
+                reader.filled_string_at(path)?;
+                has_name = true;
+            }
+            _ => {
+                reader.boolean_at(path)?;
+            }
+        }
+        Ok(())
+    })?;
+    match kind {
+        None => Err(path.missing("type")),
+        Some("tool") if !has_name => Err(path.missing("name")),
+        Some(_) => Ok(()),
+    }
+}

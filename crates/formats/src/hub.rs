@@ -1,0 +1,65 @@
+//! From any format to the common form, for those who do not care which one it was.
+
+use tollgate_types::Format;
+use tollgate_types::generate::{GenerateRequest, Part};
+
+use crate::error::DecodeError;
+use crate::{anthropic_messages, openai_chat};
+
+/// Reads a request of this format. It has been validated before, by whoever knows what else belongs to it.
+pub fn decode_request(format: Format, body: &[u8]) -> Result<GenerateRequest, DecodeError> {
+    match format {
+        Format::ChatCompletions => openai_chat::decode_request(body),
+        Format::Messages => anthropic_messages::decode_request(body),
+    }
+}
+
+/// The caller's name for a parameter that is named as in the common form.
+pub fn param_in(format: Format, param: &str) -> String {
+    let names: &[(&str, &str)] = match format {
+        Format::ChatCompletions => &[
+            ("max_tokens", "max_completion_tokens"),
+            ("reasoning", "messages.reasoning_content"),
+        ],
+        Format::Messages => &[
+            ("stop", "stop_sequences"),
+            ("reasoning_effort", "output_config.effort"),
+            ("reasoning", "messages.content.thinking"),
+            ("response_format", "output_config.format"),
+            ("parallel_tool_calls", "tool_choice.disable_parallel_tool_use"),
+            ("user", "metadata.user_id"),
+        ],
+    };
+    if let Some((_, name)) = names.iter().find(|(common, _)| *common == param) {
+        return (*name).to_owned();
+    }
+    match (format, param.strip_suffix(".arguments")) {
+        (Format::ChatCompletions, Some(call)) => format!("{call}.function.arguments"),
+        _ => param.to_owned(),
+    }
+}
+
+/// Takes out the reasoning that did not come from this origin: only who sealed it can read it. Answers whether there
+/// was any.
+pub fn drop_foreign_reasoning(request: &mut GenerateRequest, origin: &str) -> bool {
+    let mut dropped = false;
+    for message in &mut request.messages {
+        let before = message.parts.len();
+        message.parts.retain(|part| !is_foreign(part, origin));
+        dropped |= message.parts.len() < before;
+    }
+    dropped
+}
+
+/// Whether there is reasoning that did not come from this origin.
+pub fn has_foreign_reasoning(request: &GenerateRequest, origin: &str) -> bool {
+    let mut parts = request.messages.iter().flat_map(|message| &message.parts);
+    parts.any(|part| is_foreign(part, origin))
+}
+
+fn is_foreign(part: &Part, origin: &str) -> bool {
+    match part {
+        Part::Reasoning(reasoning) => reasoning.seal.as_ref().is_none_or(|seal| seal.origin != origin),
+        _ => false,
+    }
+}

@@ -1,0 +1,66 @@
+//! What a provider adds to its reasoning, wrapped with its origin on the way to a caller: `gw1.<origin>.<data>`. So the
+//! gateway knows it again when it comes back, and sends it to nobody but the one it came from.
+
+use tollgate_types::generate::Seal;
+
+const PREFIX: &str = "gw1.";
+const ORIGIN_DIGITS: usize = 16;
+
+/// The origin of what a provider seals. It is a digest of the provider's name in the settings, which no caller reads
+/// (FNV-1a, 64 bits; it hides nothing from those who know the names).
+pub fn origin_of(provider: &str) -> String {
+    let digest = provider.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{digest:016x}")
+}
+
+/// The text that a caller gets and sends back.
+pub fn wrap(seal: &Seal) -> String {
+    format!("{PREFIX}{}.{}", seal.origin, seal.data)
+}
+
+/// What a caller sends back. Without the wrapping its origin is unknown; an empty text seals nothing.
+pub fn unwrap(text: &str) -> Option<Seal> {
+    if text.is_empty() {
+        return None;
+    }
+    let wrapped = text.strip_prefix(PREFIX).and_then(|rest| rest.split_once('.'));
+    Some(match wrapped {
+        Some((origin, data)) if is_origin(origin) => Seal {
+            origin: origin.to_owned(),
+            data: data.to_owned(),
+        },
+        _ => Seal {
+            origin: String::new(),
+            data: text.to_owned(),
+        },
+    })
+}
+
+fn is_origin(text: &str) -> bool {
+    text.len() == ORIGIN_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seal_comes_back_as_it_was() {
+        let origin = origin_of("main");
+        assert_ne!(origin, origin_of("backup"));
+        for data in ["", "EqQB.CkYI/+=", "gw1.x.y"] {
+            let seal = Seal {
+                origin: origin.clone(),
+                data: data.to_owned(),
+            };
+            assert_eq!(unwrap(&wrap(&seal)), Some(seal), "{data}");
+        }
+        for text in ["EqQBCkYI", "gw1.", "gw1.main.x", "gw1.0123456789abcdeg.x"] {
+            let seal = unwrap(text).unwrap();
+            assert_eq!((seal.origin.as_str(), seal.data.as_str()), ("", text));
+        }
+        assert_eq!(unwrap(""), None);
+    }
+}

@@ -1,0 +1,44 @@
+//! Calls whose upstream speaks another format than their caller: what would be lost is refused before anything is held
+//! or sent, and hints that are left out are named.
+
+use std::sync::Arc;
+
+use tollgate_edge::RequestContext;
+use tollgate_formats::{DecodeError, hub};
+use tollgate_pipeline::Routed;
+use tollgate_types::generate::GenerateRequest;
+use tollgate_types::{Error, Format};
+
+/// The request in the common form, when a candidate does not take the caller's format as it is. Candidates that
+/// something would be lost on the way to are left out; when all would be, the caller is told why.
+pub(crate) fn common_form(
+    routed: &mut Routed,
+    format: Format,
+    ctx: &RequestContext,
+    decode: impl FnOnce() -> Result<GenerateRequest, DecodeError>,
+) -> Result<Option<Arc<GenerateRequest>>, Error> {
+    if routed.all_take(format) {
+        return Ok(None);
+    }
+    let request = decode()?;
+    let ignored = routed
+        .retain_carriers(format, &request)
+        .map_err(|error| in_words_of(format, error))?;
+    let ignored: Vec<String> = ignored.iter().map(|param| hub::param_in(format, param)).collect();
+    let names: Vec<&str> = ignored.iter().map(String::as_str).collect();
+    ctx.note_ignored(&names);
+    Ok(Some(Arc::new(request)))
+}
+
+/// The same refusal with the caller's name for the parameter.
+fn in_words_of(format: Format, error: Error) -> Error {
+    let Some(param) = &error.param else { return error };
+    let name = hub::param_in(format, param);
+    let message = error.message.replace(&format!("'{param}'"), &format!("'{name}'"));
+    Error::new(error.code, message).with_param(name)
+}
+
+/// Adapters answer in the caller's format or in the common form.
+pub(crate) fn wrong_format() -> Error {
+    Error::internal("an adapter answered in a format that the caller does not speak")
+}

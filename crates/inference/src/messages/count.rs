@@ -1,0 +1,24 @@
+//! Counting the tokens of a request, without a call.
+
+use tollgate_formats::anthropic_messages::{self, Purpose, Version};
+use tollgate_pipeline::Pipeline;
+use tollgate_types::Error;
+
+use super::service::{asked, demand};
+use super::wire::MessageTokens;
+use crate::capabilities;
+
+/// The tokens as the model's provider counts them, where that is known without asking it; otherwise a bound that they
+/// cannot exceed.
+pub(super) fn count(pipeline: &Pipeline, version: Version, body: &[u8]) -> Result<MessageTokens, Error> {
+    let head = anthropic_messages::validate(body, version, Purpose::Count)?;
+    let routed = pipeline.route(&head.model)?;
+    capabilities::check(&routed.model, &asked(&head))?;
+    let request = anthropic_messages::decode_count(body)?;
+    let text = routed.first_provider().and_then(|provider| provider.text());
+    let exact = text.and_then(|text| text.count_input(&request));
+    Ok(match exact {
+        Some(tokens) => MessageTokens::new(tokens, "exact"),
+        None => MessageTokens::new(demand(&head, body.len()).input_bound(), "upper_bound"),
+    })
+}

@@ -1,0 +1,95 @@
+//! Handlers.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::Response;
+use bytes::Bytes;
+use tollgate_edge::body::MEDIA_BODY;
+use tollgate_edge::context::Context;
+use tollgate_edge::{ApiError, ControlCaller, JsonBody, WorkCaller, sse};
+use tollgate_formats::anthropic_messages::Version;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::count;
+use super::service::{self, Answer};
+use super::wire::{
+    CountMessageTokens, CreateMessage, Message, MessageErrorBody, MessageStreamEvent, MessageTokens,
+};
+use crate::Inference;
+
+const COUNTING: HeaderName = HeaderName::from_static("x-tollgate-counting");
+
+/// The routes of this group.
+pub fn routes() -> OpenApiRouter<Inference> {
+    OpenApiRouter::new()
+        .routes(routes!(create_message))
+        .routes(routes!(count_message_tokens))
+}
+
+/// Generates the next message of a conversation in the format of messages, at once or, with `stream: true`, piece by
+/// piece.
+#[utoipa::path(
+    post, path = "/v1/messages", tag = "Text", operation_id = "create_message",
+    request_body = CreateMessage,
+    responses(
+        (status = 200, description = "The answer, or with `stream: true` its events", content(
+            (Message = "application/json"), (MessageStreamEvent = "text/event-stream")
+        )),
+        (status = "default", body = MessageErrorBody)
+    ),
+    security(("bearer" = []), ("x-api-key" = []))
+)]
+async fn create_message(
+    WorkCaller(caller): WorkCaller,
+    Context(ctx): Context,
+    State(inference): State<Inference>,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody<MEDIA_BODY>,
+) -> Result<Response, ApiError> {
+    let version = version(&headers)?;
+    match service::create(&inference.pipeline, &ctx, caller, version, body).await? {
+        Answer::Whole(bytes) => Ok(json(bytes)),
+        Answer::Stream(events) => Ok(sse::response(events)),
+    }
+}
+
+/// Counts the tokens of a request without sending it anywhere. It costs nothing and counts against no limit but that of
+/// reads.
+#[utoipa::path(
+    post, path = "/v1/messages/count_tokens", tag = "Text", operation_id = "count_message_tokens",
+    request_body = CountMessageTokens,
+    responses(
+        (status = 200, description = "The tokens", body = MessageTokens),
+        (status = "default", body = MessageErrorBody)
+    ),
+    security(("bearer" = []), ("x-api-key" = []))
+)]
+async fn count_message_tokens(
+    _: ControlCaller,
+    State(inference): State<Inference>,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody<MEDIA_BODY>,
+) -> Result<Response, ApiError> {
+    let counted = count::count(&inference.pipeline, version(&headers)?, &body)?;
+    let mut response = json(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
+    let how = HeaderValue::from_static(counted.counting);
+    response.headers_mut().insert(COUNTING, how);
+    Ok(response)
+}
+
+fn version(headers: &HeaderMap) -> Result<Version, ApiError> {
+    let header = headers.get("anthropic-version");
+    let text = header.map(|value| value.to_str().unwrap_or("unreadable"));
+    Version::parse(text).map_err(|error| ApiError(error.into()))
+}
+
+fn json(bytes: Bytes) -> Response {
+    let mut response = Response::new(Body::from(bytes));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,161 @@
+//! The use case: validate, route, admit, run, encode.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tollgate_accounts::Caller;
+use tollgate_billing::Demand;
+use tollgate_edge::RequestContext;
+use tollgate_formats::DecodeError;
+use tollgate_formats::anthropic_messages::{self, MessagesHead, Purpose, Version};
+use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
+use tollgate_types::generate::{GenerateRequest, GenerateResponse};
+use tollgate_types::{Credits, Error, Format};
+use tollgate_upstream::{Outline, Payload, TextCall};
+
+use super::events::Events;
+use crate::capabilities::{self, Asked};
+use crate::crossing;
+
+const ENDPOINT: &str = "/v1/messages";
+
+/// An answer, ready to be sent.
+pub(super) enum Answer {
+    /// A JSON body.
+    Whole(Bytes),
+    /// Server-sent events.
+    Stream(Events),
+}
+
+pub(super) async fn create(
+    pipeline: &Arc<Pipeline>,
+    ctx: &Arc<RequestContext>,
+    caller: Caller,
+    version: Version,
+    body: Bytes,
+) -> Result<Answer, Error> {
+    let head = anthropic_messages::validate(&body, version, Purpose::Generate)?;
+    let mut routed = pipeline.route(&head.model)?;
+    capabilities::check(&routed.model, &asked(&head))?;
+    let common = common_form(&mut routed, &head, ctx, &body)?;
+    let show_reasoning = common.as_ref().is_none_or(|request| !request.hide_reasoning);
+    let public_model = routed.public_model.clone();
+    let request = CallRequest {
+        caller,
+        request: ctx.id,
+        accepted_at: ctx.accepted_at,
+        endpoint: ENDPOINT,
+        demand: demand(&head, body.len()),
+        call: TextCall {
+            format: Format::Messages,
+            upstream_model: public_model.clone(),
+            public_model: public_model.clone(),
+            stream: head.stream,
+            // The format always reports it.
+            include_usage: true,
+            clamp_output: None,
+            output_cap: 0,
+            common,
+            outline: Some(Outline::new(head.into_owned())),
+            body: body.clone(),
+        },
+    };
+    let admitted = pipeline.admit(routed, request).await;
+    let (admission, tokens) = admitted.map_err(|refused| {
+        if let Some(tokens) = refused.tokens {
+            ctx.note_tokens(tokens);
+        }
+        refused.error
+    })?;
+    ctx.note_tokens(tokens);
+    let served = pipeline.run(admission).await?;
+    ctx.note_upstream_wait(served.upstream_wait);
+    match served.answer {
+        Delivered::Whole { payload, charge } => {
+            ctx.note_cost(charge.amount);
+            encode_whole(payload, &public_model, charge.amount, show_reasoning).map(Answer::Whole)
+        }
+        Delivered::Stream(pieces) => Ok(Answer::Stream(Events::new(
+            pieces,
+            &public_model,
+            show_reasoning,
+            ctx.id.to_string(),
+        ))),
+    }
+}
+
+/// The request in the common form, for candidates of other formats. What only this format has and no answer depends on
+/// is left out for them, and named.
+fn common_form(
+    routed: &mut Routed,
+    head: &MessagesHead<'_>,
+    ctx: &RequestContext,
+    body: &Bytes,
+) -> Result<Option<Arc<GenerateRequest>>, Error> {
+    let hints: Vec<&str> = head.ignored_hints().collect();
+    ctx.note_ignored(&hints);
+    let reasons = routed.model.reasoning || routed.model.simulated;
+    let decode = || -> Result<GenerateRequest, DecodeError> {
+        let mut request = anthropic_messages::decode_request(body)?;
+        if !reasons {
+            // A model that does not reason need not be told how.
+            request.thinking = None;
+            request.reasoning_effort = None;
+        }
+        Ok(request)
+    };
+    let common = crossing::common_form(routed, Format::Messages, ctx, decode)?;
+    if common.is_some() {
+        let own: Vec<&str> = head.own_hints().collect();
+        ctx.note_ignored(&own);
+        if !reasons && head.says_how_to_reason {
+            ctx.note_ignored(&["thinking"]);
+        }
+    }
+    Ok(common)
+}
+
+pub(super) fn asked(head: &MessagesHead<'_>) -> Asked {
+    Asked {
+        max_tokens: head.max_tokens.map(|cap| (cap, "max_tokens")),
+        response_format: (head.response_format, head.format_param()),
+        tools: head.tools > 0,
+        media: head.media,
+        audio_output: false,
+    }
+}
+
+pub(super) fn demand(head: &MessagesHead<'_>, body_bytes: usize) -> Demand {
+    let body_bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
+    let inline = head.media.inline_bytes;
+    // A picture is charged by its size on the model's grid, whatever its bytes; other media at most by their bytes.
+    let only_pictures = head.media.files == 0;
+    Demand {
+        text_bytes: body_bytes.saturating_sub(inline),
+        messages: u64::from(head.messages),
+        media_bytes: if only_pictures { 0 } else { inline },
+        images: u64::from(head.media.images),
+        max_tokens: head.max_tokens,
+        n: 1,
+    }
+}
+
+fn encode_whole(
+    payload: Payload<GenerateResponse>,
+    public_model: &str,
+    cost: Credits,
+    show_reasoning: bool,
+) -> Result<Bytes, Error> {
+    match payload {
+        Payload::Raw(Format::Messages, bytes) => {
+            anthropic_messages::with_cost(&bytes, cost).map_err(Error::internal)
+        }
+        Payload::Raw(..) => Err(crossing::wrong_format()),
+        Payload::Common(response) => Ok(Bytes::from(anthropic_messages::encode_response(
+            &response,
+            public_model,
+            Some(cost),
+            show_reasoning,
+        ))),
+    }
+}

@@ -1,0 +1,206 @@
+//! The adapter.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use secrecy::SecretString;
+use tollgate_formats::anthropic_messages::{
+    MessagesHead, Purpose, StreamDecoder, Version, carry, decode_response, encode_request, inspect_response,
+    splice_request, splice_response, validate, version_for,
+};
+use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
+use tollgate_formats::seal::origin_of;
+use tollgate_types::generate::GenerateRequest;
+use tollgate_types::{Error, Format, RequestId};
+use tollgate_upstream::{
+    CallContext, ListedModel, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamError,
+};
+
+use super::{listing, stream};
+use crate::crossing::{self, not_in_format};
+use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, HttpClient, Response, Timeouts};
+use crate::refusal;
+
+/// A provider that speaks the format of messages.
+#[derive(Debug)]
+pub struct Anthropic {
+    id: Arc<str>,
+    /// Marks the reasoning that comes from here.
+    origin: String,
+    http: Arc<HttpClient>,
+    /// By version of the format.
+    messages: [Endpoint; 2],
+    models: Endpoint,
+}
+
+impl Anthropic {
+    /// The provider of the configuration block `id`, at this address, with these credentials on every request.
+    pub fn new(
+        id: Arc<str>,
+        base: &BaseUrl,
+        credentials: &[Credential],
+        http: Arc<HttpClient>,
+    ) -> Result<Self, EndpointError> {
+        if base.is_secure() {
+            http.check_tls()?;
+        }
+        let endpoint = |path: &str, version: Version| {
+            let version = SecretString::from(version.as_str());
+            let version = Credential::header("anthropic-version", &version)?;
+            Endpoint::new(base, path, &[&[version], credentials].concat())
+        };
+        Ok(Self {
+            origin: origin_of(&id),
+            id,
+            http,
+            messages: [
+                endpoint("/messages", Version::V2023_06_01)?,
+                endpoint("/messages", Version::V2026_10_21)?,
+            ],
+            models: endpoint("/models", Version::V2023_06_01)?,
+        })
+    }
+
+    fn endpoint(&self, version: Version) -> &Endpoint {
+        let [older, newer] = &self.messages;
+        match version {
+            Version::V2023_06_01 => older,
+            Version::V2026_10_21 => newer,
+        }
+    }
+
+    /// The bytes for the upstream, and the version that they are in.
+    fn prepare(&self, call: &TextCall) -> Result<(Bytes, Version), UpstreamError> {
+        if call.format != Format::Messages {
+            let mut request = crossing::common_form(call)?;
+            drop_foreign_reasoning(&mut request, &self.origin);
+            let body = encode_request(&request, call.output_cap);
+            return Ok((Bytes::from(body), version_for(&request)));
+        }
+        let known = call
+            .outline
+            .as_ref()
+            .and_then(|outline| outline.get::<MessagesHead<'static>>());
+        let looked_again;
+        let head = match known {
+            Some(head) => head,
+            None => {
+                looked_again = validate(&call.body, Version::default(), Purpose::Generate)
+                    .map_err(|error| not_in_format(&error))?;
+                &looked_again
+            }
+        };
+        let body = splice_request(&call.body, head, &call.upstream_model, &self.origin);
+        Ok((body, head.version))
+    }
+
+    async fn whole(
+        &self,
+        ctx: &CallContext,
+        call: &TextCall,
+        response: Response,
+    ) -> Result<TextReply, UpstreamError> {
+        let body = response.whole(self.http.settings().body_limit).await?;
+        let no_answer = |what: &str| UpstreamError::protocol(format!("{what} ({} bytes)", body.len()));
+        let head = inspect_response(&body).map_err(|_| no_answer("the answer is not a JSON object"))?;
+        if head.is_error {
+            return Err(refusal::from_object(&body));
+        }
+        if !head.has_content {
+            return Err(no_answer("the answer has no content"));
+        }
+        if call.format != Format::Messages {
+            let answer = decode_response(&body, seconds(ctx.request))
+                .map_err(|_| no_answer("the answer cannot be read"))?;
+            return Ok(crossing::whole(
+                answer,
+                &self.origin,
+                head.usage,
+                head.output_bytes,
+            ));
+        }
+        let answer = splice_response(&body, &head, &call.public_model, &self.origin);
+        Ok(TextReply::Whole(TextAnswer {
+            payload: Payload::Raw(Format::Messages, answer),
+            usage: head.usage,
+            output_bytes: head.output_bytes,
+        }))
+    }
+}
+
+/// When the request came, which its id tells (UUIDv7): the format has no time in its answers.
+fn seconds(request: RequestId) -> i64 {
+    i64::try_from((request.as_u128() >> 80) / 1_000).unwrap_or(0)
+}
+
+#[async_trait]
+impl TextProvider for Anthropic {
+    async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError> {
+        let (body, version) = self.prepare(call)?;
+        let timeouts = Timeouts {
+            headers: ctx.header_timeout,
+            idle: ctx.idle_timeout,
+        };
+        let response = self.http.post(self.endpoint(version), body, timeouts).await?;
+        if !(200..300).contains(&response.status) {
+            return Err(refusal::from_response(response, self.http.settings()).await);
+        }
+        if !call.stream {
+            return self.whole(ctx, call, response).await;
+        }
+        if response.media_type() == "text/event-stream" {
+            let events = stream::open(response, call, &self.origin)?;
+            return Ok(TextReply::Stream(match call.format {
+                Format::Messages => events,
+                _ => crossing::stream(events, StreamDecoder::new(seconds(ctx.request)), &self.origin),
+            }));
+        }
+        // A JSON body says what is wrong; anything else is not what was asked for.
+        let body = response.beginning(self.http.settings()).await;
+        match inspect_response(&body) {
+            Ok(head) if head.is_error => Err(refusal::from_object(&body)),
+            _ => Err(UpstreamError::protocol(format!(
+                "asked for a stream, got {} bytes of another type",
+                body.len()
+            ))),
+        }
+    }
+
+    fn takes(&self, format: Format) -> bool {
+        format == Format::Messages
+    }
+
+    fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
+        let mut ignored = carry(request)?;
+        if has_foreign_reasoning(request, &self.origin) {
+            ignored.push("reasoning".to_owned());
+        }
+        Ok(ignored)
+    }
+}
+
+#[async_trait]
+impl Provider for Anthropic {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn text(&self) -> Option<&dyn TextProvider> {
+        Some(self)
+    }
+
+    async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
+        let listed = async {
+            let response = self.http.get(&self.models, Timeouts::brief(timeout)).await?;
+            if response.status != 200 {
+                return Err(refusal::from_response(response, self.http.settings()).await);
+            }
+            listing::read(&response.whole(listing::LIMIT).await?)
+        };
+        tokio::time::timeout(timeout, listed)
+            .await
+            .unwrap_or_else(|_| Err(UpstreamError::timeout("no list of models in time")))
+    }
+}
