@@ -1,5 +1,6 @@
 //! Whole answers, from the wire to the common form and back.
 
+use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tollgate_types::Credits;
@@ -85,16 +86,30 @@ pub fn encode_response(
         .collect();
     let finish = choice.map_or(FinishReason::Stop, |choice| choice.finish);
     let usage = response.usage.unwrap_or_default();
-    to_bytes(&json!({
-        "id": message_id(&response.id),
-        "type": "message",
-        "role": "assistant",
-        "model": public_model,
-        "content": content,
-        "stop_reason": finish_to_wire(finish, refused),
-        "stop_sequence": choice.and_then(|choice| choice.stop_sequence.as_deref()),
-        "usage": encode_usage(&usage, cost),
-    }))
+    to_bytes(&Written {
+        id: message_id(&response.id),
+        kind: "message",
+        role: "assistant",
+        model: public_model,
+        content,
+        stop_reason: finish_to_wire(finish, refused),
+        stop_sequence: choice.and_then(|choice| choice.stop_sequence.as_deref()),
+        usage: encode_usage(&usage, cost),
+    })
+}
+
+/// Not a tree: the inputs of tools keep their text.
+#[derive(Serialize)]
+struct Written<'a> {
+    id: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    role: &'static str,
+    model: &'a str,
+    content: Vec<Block>,
+    stop_reason: &'static str,
+    stop_sequence: Option<&'a str>,
+    usage: Value,
 }
 
 /// Ids of this format begin with `msg_`.

@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod ir;
+mod messages;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -21,6 +21,8 @@ pub struct StreamEncoder {
     show_reasoning: bool,
     started: bool,
     open: Option<Open>,
+    /// Calls that began while another one was open: pieces of several may come by turns, and blocks cannot.
+    waiting: Vec<Waiting>,
     blocks: u32,
     refused: bool,
     finish: Option<(FinishReason, Option<String>)>,
@@ -34,6 +36,13 @@ enum Open {
     Call(u32),
 }
 
+#[derive(Debug)]
+struct Waiting {
+    call: u32,
+    block: Value,
+    arguments: String,
+}
+
 impl StreamEncoder {
     /// For a caller who named the model so. Without `show_reasoning`, only the seals of reasoning are sent.
     pub fn new(public_model: &str, show_reasoning: bool) -> Self {
@@ -42,6 +51,7 @@ impl StreamEncoder {
             show_reasoning,
             started: false,
             open: None,
+            waiting: Vec::new(),
             blocks: 0,
             refused: false,
             finish: None,
@@ -70,17 +80,9 @@ impl StreamEncoder {
                 }
             }
             StreamEvent::ReasoningSeal { seal, hidden, .. } => self.seal(seal, *hidden, &mut out),
-            StreamEvent::ToolCallStart { call, id, name, .. } => {
-                self.close(&mut out);
-                let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
-                self.block(Open::Call(*call), block, &mut out);
-            }
-            // Pieces of two calls that come by turns cannot be told: blocks follow one another.
-            StreamEvent::ToolCallArguments { arguments, .. } => {
-                self.delta(
-                    json!({"type": "input_json_delta", "partial_json": arguments}),
-                    &mut out,
-                );
+            StreamEvent::ToolCallStart { call, id, name, .. } => self.call(*call, id, name, &mut out),
+            StreamEvent::ToolCallArguments { call, arguments, .. } => {
+                self.arguments(*call, arguments, &mut out);
             }
             StreamEvent::Finish {
                 reason,
@@ -157,6 +159,29 @@ impl StreamEncoder {
         self.close(out);
     }
 
+    fn call(&mut self, call: u32, id: &str, name: &str, out: &mut Vec<u8>) {
+        let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+        match self.open {
+            Some(Open::Call(_)) => self.waiting.push(Waiting {
+                call,
+                block,
+                arguments: String::new(),
+            }),
+            _ => self.block(Open::Call(call), block, out),
+        }
+    }
+
+    fn arguments(&mut self, call: u32, arguments: &str, out: &mut Vec<u8>) {
+        if self.open == Some(Open::Call(call)) {
+            self.delta(
+                json!({"type": "input_json_delta", "partial_json": arguments}),
+                out,
+            );
+        } else if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.call == call) {
+            waiting.arguments.push_str(arguments);
+        }
+    }
+
     /// Opens a block unless it is open already.
     fn block(&mut self, kind: Open, block: Value, out: &mut Vec<u8>) {
         self.start("", out);
@@ -175,6 +200,20 @@ impl StreamEncoder {
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
+        self.close_block(out);
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.block(Open::Call(waiting.call), waiting.block, out);
+            if !waiting.arguments.is_empty() {
+                self.delta(
+                    json!({"type": "input_json_delta", "partial_json": waiting.arguments}),
+                    out,
+                );
+            }
+            self.close_block(out);
+        }
+    }
+
+    fn close_block(&mut self, out: &mut Vec<u8>) {
         if self.open.take().is_some() {
             let stop = json!({"type": "content_block_stop", "index": self.blocks});
             push("content_block_stop", &stop, out);

@@ -1,6 +1,8 @@
 //! What holds for every request, however it is written.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod messages;
+
 use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
