@@ -2,14 +2,15 @@
 //!
 //! Each stage consumes the value of the one before it: [`Routed`] → [`Admission`] → (inside [`Pipeline::run`])
 //! `Dispatched` → `Ended` → `Charge`. The only way to an upstream is a live hold, because only an [`Admission`] makes
-//! the context that an upstream asks for. From dispatch to settlement a call is owned by a task of its own, so that it
-//! ends properly when its caller leaves.
+//! the context that an upstream asks for. From dispatch to settlement a call goes on by itself when its caller leaves
+//! (`owned`), so that it ends properly.
 
 pub mod admit;
 pub mod dispatch;
 pub mod health;
 mod meter;
 mod meters;
+mod owned;
 pub mod route;
 pub mod run;
 pub mod settings;

@@ -1,23 +1,25 @@
-//! Stages 3 to 5 in one task that owns the call: dispatch, meter, settle. It outlives its caller.
+//! Stages 3 to 5: dispatch, meter, settle. They are carried out to their end, also when the caller leaves.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tollgate_billing::{Charge, Ending, verdict};
 use tollgate_storage::Settlement;
 use tollgate_types::generate::GenerateResponse;
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, Error, HoldId, Usage};
-use tollgate_upstream::Payload;
+use tollgate_upstream::{Outline, Payload, TextChunk, TextStream};
 
 use crate::Pipeline;
 use crate::admit::Admission;
 use crate::dispatch::{Dispatched, Failure, Started, total_timeout};
 use crate::meter::Meter;
+use crate::owned::{Caller, Owned};
 
 /// What the caller gets.
 pub struct Served {
@@ -31,8 +33,10 @@ pub struct Served {
 pub enum Delivered {
     /// All of it, settled.
     Whole {
-        /// The answer.
+        /// The answer; raw bytes are still the upstream's own.
         payload: Payload<GenerateResponse>,
+        /// What the format knows of raw bytes already.
+        outline: Option<Outline>,
         /// What it cost.
         charge: Charge,
     },
@@ -58,41 +62,38 @@ pub enum Piece {
     Failed(Error),
 }
 
-type Answer = oneshot::Sender<Result<Served, Error>>;
-
 impl Pipeline {
-    /// Makes the call. The task that owns it goes on when this future is dropped.
+    /// Makes the call. It goes on when this future is dropped.
     pub async fn run(self: &Arc<Self>, admission: Admission) -> Result<Served, Error> {
-        let (answer, served) = oneshot::channel();
         let pipeline = self.clone();
         let (hold, account) = (admission.hold.id(), admission.request.caller.account_id());
-        // Boxed, because a task is moved several times before it runs, and this one is large.
-        self.calls.spawn(Box::pin(async move {
-            let owned = AssertUnwindSafe(pipeline.own(admission, answer)).catch_unwind();
-            if owned.await.is_err() {
-                pipeline.release_after_panic(hold, account).await;
+        let call = Owned::new(&self.calls, |caller| async move {
+            let owned = AssertUnwindSafe(pipeline.clone().own(admission, caller)).catch_unwind();
+            match owned.await {
+                Ok(served) => served,
+                Err(_) => {
+                    pipeline.release_after_panic(hold, account).await;
+                    Err(Error::internal("the call panicked"))
+                }
             }
-        }));
-        served.await.unwrap_or_else(|_| {
-            Err(Error::internal(
-                "the task that owned the call ended without an answer",
-            ))
-        })
+        });
+        call.await
     }
 
-    async fn own(&self, admission: Admission, mut answer: Answer) {
+    async fn own(self: Arc<Self>, admission: Admission, caller: Caller) -> Result<Served, Error> {
         let started = self.clock.monotonic_micros();
-        let (dispatched, caller_left) = self.dispatch_for(&admission, &mut answer).await;
+        let dispatched = self.dispatch_for(&admission, &caller).await;
         let upstream_wait = Duration::from_micros(self.clock.monotonic_micros().saturating_sub(started));
-        match dispatched {
+        let left = caller.has_left();
+        let answer = match dispatched {
             Err(failure) => {
-                let ending = if caller_left {
+                let ending = if left {
                     Ending::CallerGoneCut
                 } else {
                     failure.ending
                 };
                 self.settle(admission, ending, &Meter::default(), "".into()).await;
-                let _ = answer.send(Err(failure.error));
+                return Err(failure.error);
             }
             Ok(Dispatched {
                 reply: Started::Whole(whole),
@@ -100,63 +101,69 @@ impl Pipeline {
             }) => {
                 let mut meter = Meter::default();
                 meter.whole(whole.usage, whole.output_bytes, self.clock.now());
-                let ending = if caller_left {
+                let ending = if left {
                     Ending::CallerGoneDrained
                 } else {
                     Ending::Complete
                 };
-                let charge = self.settle(admission, ending, &meter, provider).await;
-                let answered = Delivered::Whole {
+                Delivered::Whole {
+                    charge: self.settle(admission, ending, &meter, provider).await,
                     payload: whole.payload,
-                    charge,
-                };
-                let _ = answer.send(Ok(Served {
-                    answer: answered,
-                    upstream_wait,
-                }));
+                    outline: whole.outline,
+                }
             }
             Ok(Dispatched {
                 reply: Started::Stream { begun, rest },
                 provider,
             }) => {
                 let (pieces, receiver) = mpsc::channel(crate::stream::BUFFERED_PIECES);
-                let answered = Delivered::Stream(receiver);
-                let left = answer
-                    .send(Ok(Served {
-                        answer: answered,
-                        upstream_wait,
-                    }))
-                    .is_err();
-                let pieces = (!left && !caller_left).then_some(pieces);
-                self.pump(admission, provider, begun, rest, pieces).await;
+                let pieces = (!left).then_some(pieces);
+                self.start_pump(admission, provider, begun, rest, pieces);
+                Delivered::Stream(receiver)
             }
-        }
+        };
+        Ok(Served {
+            answer,
+            upstream_wait,
+        })
     }
 
-    /// Dispatches; when the caller leaves meanwhile, waits on within the bounds of a drain. Answers whether it left.
-    async fn dispatch_for(
-        &self,
-        admission: &Admission,
-        answer: &mut Answer,
-    ) -> (Result<Dispatched, Failure>, bool) {
-        let dispatch = std::pin::pin!(self.within_total(self.dispatch(admission)));
-        let mut dispatch = dispatch;
+    /// A stream is pumped by a task of its own: its caller reads when it likes.
+    fn start_pump(
+        self: Arc<Self>,
+        admission: Admission,
+        provider: Arc<str>,
+        begun: Vec<TextChunk>,
+        rest: TextStream,
+        pieces: Option<mpsc::Sender<Piece>>,
+    ) {
+        let tracker = self.calls.clone();
+        let (hold, account) = (admission.hold.id(), admission.request.caller.account_id());
+        // Boxed, because a task is moved several times before it runs, and this one is large.
+        tracker.spawn(Box::pin(async move {
+            let pumped = AssertUnwindSafe(self.pump(admission, provider, begun, rest, pieces)).catch_unwind();
+            if pumped.await.is_err() {
+                self.release_after_panic(hold, account).await;
+            }
+        }));
+    }
+
+    /// Dispatches; when the caller leaves meanwhile, waits on within the bounds of a drain.
+    async fn dispatch_for(&self, admission: &Admission, caller: &Caller) -> Result<Dispatched, Failure> {
+        let mut dispatch = pin!(self.within_total(self.dispatch(admission)));
         let finished = tokio::select! {
             biased;
             finished = &mut dispatch => Some(finished),
-            () = answer.closed() => None,
+            () = caller.left() => None,
         };
         if let Some(finished) = finished {
-            return (finished.unwrap_or_else(|| Err(total_timeout())), false);
+            return finished.unwrap_or_else(|| Err(total_timeout()));
         }
         let Ok(_permit) = self.drains.try_acquire() else {
-            return (Err(total_timeout()), true);
+            return Err(total_timeout());
         };
         let drained = tokio::time::timeout(self.settings.drain.time, dispatch).await;
-        (
-            drained.ok().flatten().unwrap_or_else(|| Err(total_timeout())),
-            true,
-        )
+        drained.ok().flatten().unwrap_or_else(|| Err(total_timeout()))
     }
 
     /// Stage 5. Never fails the caller's answer: a hold that cannot be settled is released by the sweep.

@@ -48,6 +48,7 @@ pub(crate) fn whole(
     }
     TextReply::Whole(TextAnswer {
         payload: Payload::Common(Box::new(answer)),
+        outline: None,
         usage,
         output_bytes,
     })

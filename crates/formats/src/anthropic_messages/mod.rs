@@ -24,7 +24,7 @@ pub use error_body::{encode_error, encode_error_event, error_kind};
 pub use head::{MessagesHead, Purpose, Version};
 pub use lossless::{
     EventKind, Relay, Relayed, ResponseHead, event_with_cost, inspect_response, splice_request,
-    splice_response, with_cost,
+    splice_response,
 };
 pub use stream::{PING, STOP_EVENT, StreamDecoder, StreamEncoder};
 pub use usage::{encode_usage, read_usage};

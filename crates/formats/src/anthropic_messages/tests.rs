@@ -73,8 +73,11 @@ fn the_cost_stands_in_the_usage() {
     let without = Bytes::from("event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
     assert_eq!(event_with_cost(&without, cost), without);
     let body = Bytes::from("{\"content\":[],\"usage\":{\"output_tokens\":7},\"n\":1.50}");
-    let expected = "{\"content\":[],\"usage\":{\"output_tokens\":7,\"cost\":\"0.0125\"},\"n\":1.50}";
-    assert_eq!(with_cost(&body, cost).unwrap(), expected);
+    let head = inspect_response(&body, "").unwrap();
+    assert_eq!(
+        splice_response(&body, &head, "m", Some(cost)),
+        "{\"model\":\"m\",\"content\":[],\"usage\":{\"output_tokens\":7,\"cost\":\"0.0125\"},\"n\":1.50}"
+    );
 }
 
 /// Type and index of each event, and the piece of input that it has.

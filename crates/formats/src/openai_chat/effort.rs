@@ -19,7 +19,7 @@ pub(super) fn of(request: &GenerateRequest) -> Option<String> {
 fn of_budget(tokens: u64) -> &'static str {
     match tokens {
         ..LOW => "low",
-        ..MEDIUM => "medium",
+        LOW..MEDIUM => "medium",
         _ => "high",
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tollgate_formats::anthropic_messages::{
     EventKind, Purpose, Relay, StreamDecoder, StreamEncoder, Version, decode_request, decode_response,
     encode_request, encode_response, event_with_cost, inspect_response, splice_request, splice_response,
-    validate, with_cost,
+    validate,
 };
 use tollgate_formats::sse::EventReader;
 use tollgate_types::Credits;
@@ -207,8 +207,8 @@ proptest! {
             let text = Bytes::copy_from_slice(text);
             let _ = validate(&text, Version::V2026_10_21, Purpose::Count);
             let _ = decode_request(&text);
-            if let Ok(head) = inspect_response(&text) {
-                let _ = with_cost(&splice_response(&text, &head, "m", ORIGIN), Credits::ZERO);
+            if let Ok(head) = inspect_response(&text, ORIGIN) {
+                let _ = splice_response(&text, &head, "m", Some(Credits::ZERO));
             }
             let _ = decode_response(&text, 0);
             let _ = StreamDecoder::default().decode(&text);

@@ -7,7 +7,7 @@ use tollgate_accounts::Caller;
 use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
 use tollgate_formats::DecodeError;
-use tollgate_formats::anthropic_messages::{self, MessagesHead, Purpose, Version};
+use tollgate_formats::anthropic_messages::{self, MessagesHead, Purpose, ResponseHead, Version};
 use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Credits, Error, Format};
@@ -71,9 +71,20 @@ pub(super) async fn create(
     let served = pipeline.run(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
     match served.answer {
-        Delivered::Whole { payload, charge } => {
+        Delivered::Whole {
+            payload,
+            outline,
+            charge,
+        } => {
             ctx.note_cost(charge.amount);
-            encode_whole(payload, &public_model, charge.amount, show_reasoning).map(Answer::Whole)
+            let bytes = encode_whole(
+                payload,
+                outline.as_ref(),
+                &public_model,
+                charge.amount,
+                show_reasoning,
+            )?;
+            Ok(Answer::Whole(bytes))
         }
         Delivered::Stream(pieces) => Ok(Answer::Stream(Events::new(
             pieces,
@@ -142,13 +153,22 @@ pub(super) fn demand(head: &MessagesHead<'_>, body_bytes: usize) -> Demand {
 
 fn encode_whole(
     payload: Payload<GenerateResponse>,
+    outline: Option<&Outline>,
     public_model: &str,
     cost: Credits,
     show_reasoning: bool,
 ) -> Result<Bytes, Error> {
     match payload {
         Payload::Raw(Format::Messages, bytes) => {
-            anthropic_messages::with_cost(&bytes, cost).map_err(Error::internal)
+            // Whose the seals are is known to the adapter alone, which has looked at the answer.
+            let head = outline.and_then(|outline| outline.get::<ResponseHead>());
+            let head = head.ok_or_else(crossing::wrong_format)?;
+            Ok(anthropic_messages::splice_response(
+                &bytes,
+                head,
+                public_model,
+                Some(cost),
+            ))
         }
         Payload::Raw(..) => Err(crossing::wrong_format()),
         Payload::Common(response) => Ok(Bytes::from(anthropic_messages::encode_response(

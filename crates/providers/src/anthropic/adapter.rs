@@ -8,19 +8,22 @@ use bytes::Bytes;
 use secrecy::SecretString;
 use tollgate_formats::anthropic_messages::{
     MessagesHead, Purpose, StreamDecoder, Version, carry, decode_response, encode_request, inspect_response,
-    splice_request, splice_response, validate, version_for,
+    splice_request, validate, version_for,
 };
 use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format, RequestId};
 use tollgate_upstream::{
-    CallContext, ListedModel, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamError,
+    CallContext, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply,
+    UpstreamError,
 };
 
 use super::{listing, stream};
 use crate::crossing::{self, not_in_format};
-use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, HttpClient, Response, Timeouts};
+use crate::http::{
+    BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts,
+};
 use crate::refusal;
 
 /// A provider that speaks the format of messages.
@@ -104,7 +107,8 @@ impl Anthropic {
     ) -> Result<TextReply, UpstreamError> {
         let body = response.whole(self.http.settings().body_limit).await?;
         let no_answer = |what: &str| UpstreamError::protocol(format!("{what} ({} bytes)", body.len()));
-        let head = inspect_response(&body).map_err(|_| no_answer("the answer is not a JSON object"))?;
+        let head = inspect_response(&body, &self.origin)
+            .map_err(|_| no_answer("the answer is not a JSON object"))?;
         if head.is_error {
             return Err(refusal::from_object(&body));
         }
@@ -121,11 +125,11 @@ impl Anthropic {
                 head.output_bytes,
             ));
         }
-        let answer = splice_response(&body, &head, &call.public_model, &self.origin);
         Ok(TextReply::Whole(TextAnswer {
-            payload: Payload::Raw(Format::Messages, answer),
+            payload: Payload::Raw(Format::Messages, body),
             usage: head.usage,
             output_bytes: head.output_bytes,
+            outline: Some(Outline::new(head)),
         }))
     }
 }
@@ -143,7 +147,10 @@ impl TextProvider for Anthropic {
             headers: ctx.header_timeout,
             idle: ctx.idle_timeout,
         };
-        let response = self.http.post(self.endpoint(version), body, timeouts).await?;
+        let response = self
+            .http
+            .post(self.endpoint(version), RequestBody::from(body), timeouts)
+            .await?;
         if !(200..300).contains(&response.status) {
             return Err(refusal::from_response(response, self.http.settings()).await);
         }
@@ -159,7 +166,7 @@ impl TextProvider for Anthropic {
         }
         // A JSON body says what is wrong; anything else is not what was asked for.
         let body = response.beginning(self.http.settings()).await;
-        match inspect_response(&body) {
+        match inspect_response(&body, &self.origin) {
             Ok(head) if head.is_error => Err(refusal::from_object(&body)),
             _ => Err(UpstreamError::protocol(format!(
                 "asked for a stream, got {} bytes of another type",

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use secrecy::SecretString;
 use serde_json::{Value, json};
+use tollgate_formats::anthropic_messages::splice_response;
 use tollgate_testkit::upstream::{Answer, FAULTS, FakeUpstream, Outcome, Reply, Usage as Reported};
 use tollgate_types::generate::{GenerateResponse, Part};
 use tollgate_types::stream::StreamEvent;
@@ -112,7 +113,10 @@ async fn ask(provider: &dyn Provider, ctx: &CallContext, call: &TextCall) -> Res
             match answer.payload {
                 Payload::Raw(format, bytes) => {
                     assert_eq!(format, call.format);
-                    got.raw = String::from_utf8(bytes.to_vec()).unwrap();
+                    // What whoever sends it on does with it.
+                    let head = answer.outline.as_ref().and_then(|outline| outline.get());
+                    let sent = splice_response(&bytes, head.unwrap(), &call.public_model, None);
+                    got.raw = String::from_utf8(sent.to_vec()).unwrap();
                 }
                 Payload::Common(response) => got.common = Some(*response),
             }

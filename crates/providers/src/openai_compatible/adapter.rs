@@ -4,24 +4,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::openai_chat::{
     ChatHead, RequestEdits, StreamDecoder, carry, decode_response, encode_request, inspect_response,
-    splice_request, splice_response, validate,
+    splice_request, validate,
 };
 use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
-    CallContext, ListedModel, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply,
+    CallContext, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply,
     UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
 use super::presets::Preset;
 use super::{listing, stream};
 use crate::crossing::{self, not_in_format};
-use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, HttpClient, Response, Timeouts};
+use crate::http::{
+    BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts,
+};
 use crate::refusal;
 
 /// A provider that speaks chat completions.
@@ -59,7 +60,7 @@ impl OpenAiCompatible {
     }
 
     /// The bytes for the upstream, and how many answers they ask for.
-    fn prepare(&self, call: &TextCall) -> Result<(Bytes, u32), UpstreamError> {
+    fn prepare(&self, call: &TextCall) -> Result<(RequestBody, u32), UpstreamError> {
         if call.format != Format::ChatCompletions {
             return self.prepare_crossing(call);
         }
@@ -83,16 +84,18 @@ impl OpenAiCompatible {
                 ..rejected
             });
         }
-        Ok((splice_request(&call.body, head, &self.edits(call)), head.n))
+        let pieces = splice_request(&call.body, head, &self.edits(call));
+        Ok((RequestBody::from(pieces), head.n))
     }
 
     /// The same for a call in another format: it is written in this one first.
-    fn prepare_crossing(&self, call: &TextCall) -> Result<(Bytes, u32), UpstreamError> {
+    fn prepare_crossing(&self, call: &TextCall) -> Result<(RequestBody, u32), UpstreamError> {
         let mut request = crossing::common_form(call)?;
         drop_foreign_reasoning(&mut request, &self.origin);
-        let body = Bytes::from(encode_request(&request, self.preset.cap_name));
+        let body = bytes::Bytes::from(encode_request(&request, self.preset.cap_name));
         let head = validate(&body).map_err(|error| not_in_format(&error))?;
-        Ok((splice_request(&body, &head, &self.edits(call)), head.n))
+        let pieces = splice_request(&body, &head, &self.edits(call));
+        Ok((RequestBody::from(pieces), head.n))
     }
 
     fn edits<'e>(&self, call: &'e TextCall) -> RequestEdits<'e> {
@@ -145,11 +148,11 @@ impl OpenAiCompatible {
                 head.output_bytes,
             ));
         }
-        let answer = splice_response(&body, &head, &call.public_model, None);
         Ok(TextReply::Whole(TextAnswer {
-            payload: Payload::Raw(Format::ChatCompletions, answer),
+            payload: Payload::Raw(Format::ChatCompletions, body),
             usage: head.report.usage,
             output_bytes: head.output_bytes,
+            outline: Some(Outline::new(head)),
         }))
     }
 }

@@ -7,7 +7,7 @@ mod response;
 
 pub use event::{EventKind, Relay, Relayed, event_with_cost};
 pub use request::splice_request;
-pub use response::{ResponseHead, inspect_response, splice_response, with_cost};
+pub use response::{ResponseHead, inspect_response, splice_response};
 
 use super::super::json::write_string;
 use tollgate_types::generate::Seal;

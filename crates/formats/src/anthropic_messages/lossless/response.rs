@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tollgate_types::{Credits, Usage};
 
-use super::super::usage::read_usage;
+use super::super::usage::{read_usage, with_cost};
 use super::{json_string, text_of, wrapped};
 use crate::error::{DecodeError, Flaw};
 use crate::json::{Kind, Reader};
@@ -20,6 +20,8 @@ pub struct ResponseHead {
     pub usage: Option<Usage>,
     /// Bytes of text, reasoning and tool inputs.
     pub output_bytes: u64,
+    /// Whose the seals are.
+    origin: String,
     open: u32,
     model: Option<Span>,
     usage_place: Option<Span>,
@@ -27,12 +29,13 @@ pub struct ResponseHead {
     seals: Vec<Span>,
 }
 
-/// Reads a whole answer. The error is that of a text that is no JSON object.
-pub fn inspect_response(body: &[u8]) -> Result<ResponseHead, DecodeError> {
+/// Reads a whole answer of an upstream whose seals have this origin. The error is that of a text that is no JSON object.
+pub fn inspect_response(body: &[u8], origin: &str) -> Result<ResponseHead, DecodeError> {
     let mut reader = Reader::new(body, u32::MAX)?;
     reader.kind()?;
     reader.begin_object()?;
     let mut head = ResponseHead {
+        origin: origin.to_owned(),
         open: reader.end(),
         ..ResponseHead::default()
     };
@@ -108,19 +111,28 @@ impl ResponseHead {
     }
 }
 
-/// The answer as the caller gets it: its own name for the model, and reasoning sealed with its origin.
-pub fn splice_response(body: &Bytes, head: &ResponseHead, public_model: &str, origin: &str) -> Bytes {
+/// The answer as the caller gets it: its own name for the model, reasoning sealed with its origin, and the cost in the
+/// usage, if there is one. `head` is what [`inspect_response`] made of this body.
+pub fn splice_response(
+    body: &Bytes,
+    head: &ResponseHead,
+    public_model: &str,
+    cost: Option<Credits>,
+) -> Bytes {
     let model = json_string(public_model);
     let inserted = [b"\"model\":", &*model, b","].concat();
     let mut changes: Vec<(Span, Vec<u8>)> = head
         .seals
         .iter()
-        .map(|place| (*place, wrapped(origin, &text_of(place.of(body)))))
+        .map(|place| (*place, wrapped(&head.origin, &text_of(place.of(body)))))
         .collect();
     changes.push(match head.model {
         Some(place) => (place, model),
         None => (Span::at(head.open), inserted),
     });
+    if let (Some(place), Some(cost)) = (head.usage_place, cost) {
+        changes.push((place, usage_with_cost(place.of(body), cost)));
+    }
     changes.sort_by_key(|(place, _)| place.start);
     let edits: Vec<Edit<'_>> = changes
         .iter()
@@ -129,15 +141,9 @@ pub fn splice_response(body: &Bytes, head: &ResponseHead, public_model: &str, or
     splice(b"", body, &edits, b"")
 }
 
-/// A whole answer with its cost in `usage`. Unchanged when it has no usage object.
-pub fn with_cost(body: &Bytes, cost: Credits) -> Result<Bytes, DecodeError> {
-    let head = inspect_response(body)?;
-    let Some(place) = head.usage_place else {
-        return Ok(body.clone());
-    };
+fn usage_with_cost(usage: &[u8], cost: Credits) -> Vec<u8> {
     let mut usage: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_slice(place.of(body)).unwrap_or_default();
-    super::super::usage::with_cost(&mut usage, Some(cost));
-    let usage = serde_json::to_vec(&usage).unwrap_or_default();
-    Ok(splice(b"", body, &[Edit::replace(place, &usage)], b""))
+        serde_json::from_slice(usage).unwrap_or_default();
+    with_cost(&mut usage, Some(cost));
+    serde_json::to_vec(&usage).unwrap_or_default()
 }
