@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::number::{self, Number};
-use super::string::{Text, has_control, plain_run, scan_escape, short_plain_string};
+use super::string::{BLOCK, Text, scan_escape, short_plain_string, specials};
 use super::{MAX_BYTES, MAX_DEPTH};
 use crate::error::{DecodeError, Flaw};
 use crate::lossless::Span;
@@ -229,32 +229,43 @@ impl<'a> Reader<'a> {
     fn long_text_token(&mut self) -> Result<Text<'a>, Flaw> {
         let bytes = self.text.as_bytes();
         let start = self.at + 1;
-        let (mut at, mut saved, mut unchecked) = (start, 0, false);
-        loop {
+        let (mut at, mut saved) = (start, 0);
+        let end = 'string: loop {
             let rest = bytes.get(at..).unwrap_or_default();
-            let run = plain_run(rest);
-            at += run.length;
-            unchecked |= run.unchecked;
-            match rest.get(run.length..) {
-                Some([b'"', ..]) => break,
-                Some([b'\\', b'"' | b'\\' | b'/' | b'n' | b't' | b'r' | b'b' | b'f', ..]) => {
-                    at += 2;
-                    saved += 1;
+            let mut hits = specials(rest);
+            // Escapes stand close together: those of one block are dealt with in one go.
+            let next = loop {
+                if hits == 0 {
+                    break at + BLOCK;
                 }
-                Some(tail @ [b'\\', ..]) => {
-                    let escape = scan_escape(tail).map_err(|what| self.syntax_at(at, what))?;
-                    at += escape.length;
-                    saved += escape.length - escape.character.len_utf8();
+                let place = at + hits.trailing_zeros() as usize;
+                let tail = bytes.get(place..).unwrap_or_default();
+                let length = match tail {
+                    [b'"', ..] => break 'string place,
+                    [b'\\', b'"' | b'\\' | b'/' | b'n' | b't' | b'r' | b'b' | b'f', ..] => {
+                        saved += 1;
+                        2
+                    }
+                    [b'\\', ..] => {
+                        let escape = scan_escape(tail).map_err(|what| self.syntax_at(place, what))?;
+                        saved += escape.length - escape.character.len_utf8();
+                        escape.length
+                    }
+                    _ => return Err(self.syntax_at(place, CONTROL)),
+                };
+                let after = place + length;
+                if after >= at + BLOCK {
+                    break after;
                 }
-                Some([_, ..]) => return Err(self.syntax_at(at, CONTROL)),
-                _ => return Err(self.syntax_at(at, "the text ends within a string")),
+                hits &= u32::MAX << (after - at);
+            };
+            if next > bytes.len() {
+                return Err(self.syntax_at(bytes.len(), "the text ends within a string"));
             }
-        }
-        let raw = self.text.get(start..at).unwrap_or_default();
-        if unchecked && has_control(raw.as_bytes()) {
-            return Err(self.syntax_at(at, CONTROL));
-        }
-        self.at = at + 1;
+            at = next;
+        };
+        let raw = self.text.get(start..end).unwrap_or_default();
+        self.at = end + 1;
         Ok(Text {
             raw,
             len: raw.len() - saved,

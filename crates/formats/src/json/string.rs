@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use wide::u8x16;
+
 /// A string of the JSON grammar, checked but still escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Text<'a> {
@@ -107,34 +109,28 @@ pub(super) fn short_plain_string(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// How far a look at the next bytes came.
-pub(super) struct Run {
-    /// Bytes before the next quote or backslash, or all of them.
-    pub(super) length: usize,
-    /// Whether control characters among them were not looked for.
-    pub(super) unchecked: bool,
-}
+/// How many bytes are looked at together.
+pub(super) const BLOCK: usize = 16;
 
-/// The bytes that need no attention. Escapes often stand close together: the first word finds the next one, and
-/// stops at a control character too. Prompts are long: for them the search is a vector search, and [`has_control`]
-/// comes later.
+/// One bit for each of the next bytes that needs attention, the first one lowest: quotes, backslashes, and control
+/// characters, which a string must not have unescaped.
 #[inline]
-pub(super) fn plain_run(bytes: &[u8]) -> Run {
-    if let Some(place) = bytes.first_chunk().and_then(|word| special_in_word(*word)) {
-        return Run {
-            length: place,
-            unchecked: false,
-        };
-    }
-    Run {
-        length: memchr::memchr2(b'"', b'\\', bytes).unwrap_or(bytes.len()),
-        unchecked: true,
-    }
+pub(super) fn specials(bytes: &[u8]) -> u32 {
+    let block = bytes.first_chunk().copied().unwrap_or_else(|| padded(bytes));
+    let block = u8x16::new(block);
+    let quotes = block.simd_eq(u8x16::splat(b'"'));
+    let backslashes = block.simd_eq(u8x16::splat(b'\\'));
+    let controls = block.simd_le(u8x16::splat(0x1F));
+    (quotes | backslashes | controls).to_bitmask()
 }
 
-/// Whether there is a character that a string must not have unescaped.
-pub(super) fn has_control(bytes: &[u8]) -> bool {
-    bytes.iter().fold(u8::MAX, |least, byte| least.min(*byte)) < 0x20
+#[cold]
+fn padded(bytes: &[u8]) -> [u8; BLOCK] {
+    let mut block = [b' '; BLOCK];
+    for (place, byte) in block.iter_mut().zip(bytes) {
+        *place = *byte;
+    }
+    block
 }
 
 /// Place of the first special byte of a word. Bits above the first hit may be wrong; the lowest never is.
