@@ -20,7 +20,7 @@ Settings in the environment reach the server, for instance TOLLGATE_STORAGE__URL
                      [[sim …]] in prompts). Cases that need more are skipped. Default: gateway, and simulator when
                      the model's id starts with sim/
   --config FILE      a configuration file for the server that is started
-  --client NAME      openai-python-3, openai-python-2 or openai-node only
+  --client NAME      openai-python-3, openai-python-2, openai-node or anthropic-python only
   --case TEXT        only cases whose name has TEXT in it
   SDK_TRACE=1        print where a case failed
 
@@ -56,7 +56,7 @@ if [ -n "$base_url" ] && { [ -z "$key" ] || [ -z "$model" ]; }; then
     exit 2
 fi
 case $only_client in
-    '' | openai-python-3 | openai-python-2 | openai-node) ;;
+    '' | openai-python-3 | openai-python-2 | openai-node | anthropic-python) ;;
     *) echo "run.sh: unknown client $only_client (see --help)" >&2; exit 2 ;;
 esac
 
@@ -82,10 +82,10 @@ note() { printf '%s\n' "$*" >&2; }
 python=$(command -v python3.11 || command -v python3) || { note 'run.sh: python3 is missing'; exit 1; }
 
 # A virtual environment with exactly what the requirements name; made again when they change.
-install_python() { # version
-    local requirements=$here/python/requirements-openai-$1.txt venv=$tools/openai-py-$1
+install_python() { # folder, client, version
+    local requirements=$here/$1/requirements-$2-$3.txt venv=$tools/$2-py-$3
     cmp -s "$requirements" "$venv/installed.txt" && return
-    note "installing openai $1 for $("$python" --version)"
+    note "installing $2 $3 for $("$python" --version)"
     rm -rf "$venv"
     "$python" -m venv "$venv"
     "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$requirements"
@@ -107,9 +107,10 @@ install_node() {
 wanted() { [ -z "$only_client" ] || [ "$only_client" = "$1" ]; }
 
 mkdir -p "$tools"
-wanted openai-python-3 && install_python 3.52.0
-wanted openai-python-2 && install_python 2.54.0
+wanted openai-python-3 && install_python python openai 3.52.0
+wanted openai-python-2 && install_python python openai 2.54.0
 wanted openai-node && install_node
+wanted anthropic-python && install_python anthropic anthropic 2.11.0
 
 # --- the server ------------------------------------------------------------------------------------------------------
 
@@ -184,7 +185,16 @@ wanted openai-node && run_client 'openai-node 7.55.0' \
 status=0
 strict=()
 [ -n "$server" ] && strict=(--no-skips)
-"$python" "$here/table.py" "${strict[@]}" "$results" "${expected[@]}" || status=1
+if [ "${#expected[@]}" -gt 0 ]; then
+    "$python" "$here/table.py" "${strict[@]}" "$results" "${expected[@]}" || status=1
+fi
+# Another format, other cases: a table of its own. They need the simulator.
+if wanted anthropic-python && [[ $abilities == *simulator* ]]; then
+    results=$work/results-messages.jsonl
+    expected=()
+    run_client 'anthropic-python 2.11.0' "$tools/anthropic-py-2.11.0/bin/python" "$here/anthropic/run.py"
+    "$python" "$here/table.py" "${strict[@]}" "$results" "${expected[@]}" || status=1
+fi
 if [ -n "$server" ]; then
     if tollgate ledger check; then
         echo 'ledger check: clean'
