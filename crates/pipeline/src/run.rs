@@ -12,17 +12,19 @@ use tollgate_types::generate::GenerateResponse;
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, Error, HoldId, Usage};
-use tollgate_upstream::Payload;
+use tollgate_upstream::{CallContext, EmbedCall, Payload};
 
 use crate::Pipeline;
 use crate::admit::Admission;
-use crate::dispatch::{Dispatched, Failure, Started, total_timeout};
+use crate::dispatch::{Dispatched, Failure, total_timeout};
+use crate::embed::Embedded;
 use crate::meter::Meter;
+use crate::operation::{Operation, Waiting};
 
 /// What the caller gets.
-pub struct Served {
+pub struct Served<A = Delivered> {
     /// The answer.
-    pub answer: Delivered,
+    pub answer: A,
     /// How long the upstream took until the answer, or the first content of it, was there.
     pub upstream_wait: Duration,
 }
@@ -58,11 +60,23 @@ pub enum Piece {
     Failed(Error),
 }
 
-type Answer = oneshot::Sender<Result<Served, Error>>;
+type Answer<A> = oneshot::Sender<Result<Served<A>, Error>>;
 
 impl Pipeline {
-    /// Makes the call. The task that owns it goes on when this future is dropped.
+    /// Generates text. The task that owns the call goes on when this future is dropped.
     pub async fn run(self: &Arc<Self>, admission: Admission) -> Result<Served, Error> {
+        self.operate(admission).await
+    }
+
+    /// Turns texts into vectors, in the same way.
+    pub async fn embed(self: &Arc<Self>, admission: Admission<EmbedCall>) -> Result<Served<Embedded>, Error> {
+        self.operate(admission).await
+    }
+
+    async fn operate<C: Operation>(
+        self: &Arc<Self>,
+        admission: Admission<C>,
+    ) -> Result<Served<C::Answer>, Error> {
         let (answer, served) = oneshot::channel();
         let pipeline = self.clone();
         let (hold, account) = (admission.hold.id(), admission.request.caller.account_id());
@@ -80,7 +94,7 @@ impl Pipeline {
         })
     }
 
-    async fn own(&self, admission: Admission, mut answer: Answer) {
+    async fn own<C: Operation>(&self, admission: Admission<C>, mut answer: Answer<C::Answer>) {
         let started = self.clock.monotonic_micros();
         let (dispatched, caller_left) = self.dispatch_for(&admission, &mut answer).await;
         let upstream_wait = Duration::from_micros(self.clock.monotonic_micros().saturating_sub(started));
@@ -94,51 +108,29 @@ impl Pipeline {
                 self.settle(admission, ending, &Meter::default(), "".into()).await;
                 let _ = answer.send(Err(failure.error));
             }
-            Ok(Dispatched {
-                reply: Started::Whole(whole),
-                provider,
-            }) => {
-                let mut meter = Meter::default();
-                meter.whole(whole.usage, whole.output_bytes, self.clock.now());
-                let ending = if caller_left {
-                    Ending::CallerGoneDrained
-                } else {
-                    Ending::Complete
-                };
-                let charge = self.settle(admission, ending, &meter, provider).await;
-                let answered = Delivered::Whole {
-                    payload: whole.payload,
-                    charge,
-                };
-                let _ = answer.send(Ok(Served {
-                    answer: answered,
+            Ok(dispatched) => {
+                let waiting = Waiting {
+                    answer,
+                    left: caller_left,
                     upstream_wait,
-                }));
-            }
-            Ok(Dispatched {
-                reply: Started::Stream { begun, rest },
-                provider,
-            }) => {
-                let (pieces, receiver) = mpsc::channel(crate::stream::BUFFERED_PIECES);
-                let answered = Delivered::Stream(receiver);
-                let left = answer
-                    .send(Ok(Served {
-                        answer: answered,
-                        upstream_wait,
-                    }))
-                    .is_err();
-                let pieces = (!left && !caller_left).then_some(pieces);
-                self.pump(admission, provider, begun, rest, pieces).await;
+                };
+                C::deliver(self, admission, dispatched, waiting).await;
             }
         }
     }
 
+    /// The frame in which an upstream may be called for this admission.
+    pub(crate) fn context<C>(&self, admission: &Admission<C>) -> CallContext {
+        let timeouts = &self.settings.timeouts;
+        admission.context(timeouts.headers, timeouts.idle)
+    }
+
     /// Dispatches; when the caller leaves meanwhile, waits on within the bounds of a drain. Answers whether it left.
-    async fn dispatch_for(
+    async fn dispatch_for<C: Operation>(
         &self,
-        admission: &Admission,
-        answer: &mut Answer,
-    ) -> (Result<Dispatched, Failure>, bool) {
+        admission: &Admission<C>,
+        answer: &mut Answer<C::Answer>,
+    ) -> (Result<Dispatched<C::Reply>, Failure>, bool) {
         let dispatch = std::pin::pin!(self.within_total(self.dispatch(admission)));
         let mut dispatch = dispatch;
         let finished = tokio::select! {
@@ -159,10 +151,29 @@ impl Pipeline {
         )
     }
 
-    /// Stage 5. Never fails the caller's answer: a hold that cannot be settled is released by the sweep.
-    pub(crate) async fn settle(
+    /// Stages 4 and 5 of an answer that came all at once.
+    pub(crate) async fn settle_whole<C>(
         &self,
-        admission: Admission,
+        admission: Admission<C>,
+        reported: Option<Usage>,
+        output_bytes: u64,
+        provider: Arc<str>,
+        caller_left: bool,
+    ) -> Charge {
+        let mut meter = Meter::default();
+        meter.whole(reported, output_bytes, self.clock.now());
+        let ending = if caller_left {
+            Ending::CallerGoneDrained
+        } else {
+            Ending::Complete
+        };
+        self.settle(admission, ending, &meter, provider).await
+    }
+
+    /// Stage 5. Never fails the caller's answer: a hold that cannot be settled is released by the sweep.
+    pub(crate) async fn settle<C>(
+        &self,
+        admission: Admission<C>,
         ending: Ending,
         meter: &Meter,
         provider: Arc<str>,
