@@ -87,8 +87,8 @@ impl ModelKind {
     pub fn of_name(name: &str) -> ModelKind {
         let name = name.to_ascii_lowercase();
         let last = name.rsplit('/').next().unwrap_or_default();
-        let is_family = |family: &&str| last.starts_with(family) || last.contains(&format!("-{family}"));
-        if last.contains("embed") || EMBEDDING_FAMILIES.iter().any(|family| is_family(&family)) {
+        let is_family = |family: &&str| last.starts_with(*family) || last.contains(&format!("-{family}"));
+        if last.contains("embed") || EMBEDDING_FAMILIES.iter().any(is_family) {
             ModelKind::Embedding
         } else {
             ModelKind::Chat

@@ -1,5 +1,4 @@
 //! What holds for every embeddings request and every vector, however they are written.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
 use proptest::collection::vec;

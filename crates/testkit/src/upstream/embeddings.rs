@@ -25,7 +25,7 @@ pub(super) struct Embeddings {
 
 /// The vector of the input at this place. Its numbers have many digits, so that a careless conversion shows.
 pub fn vector(index: usize, dimensions: usize) -> Vec<f32> {
-    let sign = |place: usize| if place % 2 == 0 { 1.0 } else { -1.0 };
+    let sign = |place: usize| if place.is_multiple_of(2) { 1.0 } else { -1.0 };
     (0..dimensions)
         .map(|place| sign(place) / (3.0 + 7.0 * index as f32 + place as f32))
         .collect()
