@@ -94,10 +94,7 @@ fn embeddings_are_as_they_are_said_to_be() {
         let Some(row) = preset.embeddings else {
             continue;
         };
-        assert!(
-            row.path.starts_with('/') && !row.source.is_empty(),
-            "{name}"
-        );
+        assert!(row.path.starts_with('/') && !row.source.is_empty(), "{name}");
         for field in row.drops {
             let known = embeddings::Field::parse(field);
             assert!(
