@@ -41,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
             developer_as_system: clamp_output.is_some(),
             ..RequestEdits::default()
         };
-        let out = splice_request(&body, &head, &edits);
+        let out = splice_request(&body, &head, &edits).concat();
         let again = validate(&out).expect("what is forwarded is valid");
         assert_eq!(again.model, edits.model);
         assert_eq!(again.include_usage, head.stream);

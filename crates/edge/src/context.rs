@@ -63,8 +63,9 @@ impl RequestContext {
         change(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    pub(crate) fn notes(&self) -> Notes {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// What was noted. The answer is there, so nothing is noted any more.
+    pub(crate) fn take_notes(&self) -> Notes {
+        std::mem::take(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Notes how long the upstream took; the rest of the time is the gateway's own.

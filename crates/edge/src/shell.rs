@@ -26,6 +26,9 @@ const IGNORED: HeaderName = HeaderName::from_static("x-tollgate-ignored");
 /// Longest address of a request.
 const MOST_URI_BYTES: usize = 8 * 1024;
 
+/// The most headers that the shell adds.
+const ADDED_HEADERS: usize = 11;
+
 /// Which requests are logged. The usage rows are the record of those that succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessLog {
@@ -127,13 +130,16 @@ impl Shell {
     }
 
     fn finish(&self, ctx: &RequestContext, seen: &Seen, response: &mut Response) {
-        let notes = ctx.notes();
+        let notes = ctx.take_notes();
         let headers = response.headers_mut();
+        headers.reserve(ADDED_HEADERS);
         headers.insert(X_REQUEST_ID, ctx.id_header.clone());
         headers.insert(REQUEST_ID, ctx.id_header.clone());
         limits::insert(headers, notes.requests, notes.tokens);
         if let Some(cost) = notes.cost {
-            insert_text(headers, COST, cost.to_string());
+            if let Ok(value) = HeaderValue::from_bytes(cost.decimal().as_bytes()) {
+                headers.insert(COST, value);
+            }
         }
         if let Some(ignored) = notes.ignored {
             insert_text(headers, IGNORED, ignored);

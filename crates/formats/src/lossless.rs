@@ -78,6 +78,25 @@ pub(crate) fn splice(before: &[u8], body: &[u8], edits: &[Edit<'_>], after: &[u8
     Bytes::from(out)
 }
 
+/// The body with the edits carried out, in pieces. What stays of the body is shared with it.
+pub(crate) fn pieces(body: &Bytes, edits: &[Edit<'_>]) -> Vec<Bytes> {
+    let mut out = Vec::with_capacity(edits.len() * 2 + 1);
+    let mut kept = 0;
+    for edit in edits {
+        out.push(part(body, kept, edit.span.start as usize));
+        out.push(Bytes::copy_from_slice(edit.with));
+        kept = edit.span.end as usize;
+    }
+    out.push(part(body, kept, body.len()));
+    out.retain(|piece| !piece.is_empty());
+    out
+}
+
+fn part(body: &Bytes, start: usize, end: usize) -> Bytes {
+    let end = end.min(body.len());
+    body.slice(start.min(end)..end)
+}
+
 /// The range to delete so that an object loses one field and stays well formed: the field and one comma. `field`
 /// begins at the key and ends with the value. Only one field of an object can be taken out this way.
 pub(crate) fn field_with_comma(body: &[u8], field: Span) -> Span {

@@ -314,14 +314,14 @@ proptest! {
             developer_as_system: false,
         };
         let head = validate(&body).unwrap();
-        let out = splice_request(&body, &head, &edits);
+        let out = splice_request(&body, &head, &edits).concat();
         validate(&out).unwrap_or_else(|error| panic!("{error}: {out:?}"));
         let forwarded: Value = serde_json::from_slice(&out).unwrap();
         let unknown: Vec<&str> = head.unknown_fields().collect();
         let expected = expected_of(&request, &edits, |key| !unknown.contains(&key));
         prop_assert_eq!(&forwarded, &expected, "{:?} of {:?}", &out, &body);
 
-        let out = String::from_utf8(out.to_vec()).unwrap();
+        let out = String::from_utf8(out).unwrap();
         for (key, value) in request.as_object().unwrap() {
             let touched = ["model", "stream_options"].contains(&key.as_str()) || !expected.as_object().unwrap().contains_key(key);
             if !touched && expected[key] == *value {

@@ -1,12 +1,14 @@
 //! Embeddings: one answer, no stream, nothing but input to pay.
 
+use std::sync::Arc;
+
 use tollgate_billing::Charge;
 use tollgate_upstream::{EmbedAnswer, EmbedCall, EmbedPayload, UpstreamError};
 
 use crate::Pipeline;
 use crate::admit::Admission;
 use crate::dispatch::Dispatched;
-use crate::operation::{Operation, Waiting};
+use crate::operation::Operation;
 use crate::route::Route;
 
 /// The vectors, settled.
@@ -36,18 +38,18 @@ impl Operation for EmbedCall {
     }
 
     async fn deliver(
-        pipeline: &Pipeline,
+        pipeline: Arc<Pipeline>,
         admission: Admission<Self>,
         dispatched: Dispatched<EmbedAnswer>,
-        waiting: Waiting<Embedded>,
-    ) {
+        left: bool,
+    ) -> Embedded {
         let Dispatched { reply, provider } = dispatched;
         let charge = pipeline
-            .settle_whole(admission, reply.usage, reply.output_bytes, provider, waiting.left)
+            .settle_whole(admission, reply.usage, reply.output_bytes, provider, left)
             .await;
-        waiting.serve(Embedded {
+        Embedded {
             payload: reply.payload,
             charge,
-        });
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! Text generation: whole, or as a stream. A stream counts as answered at its first content: until then the caller has
 //! seen nothing and the call can go elsewhere.
 
+use std::sync::Arc;
+
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -9,7 +11,7 @@ use tollgate_upstream::{ChunkKind, TextAnswer, TextCall, TextChunk, TextReply, T
 use crate::Pipeline;
 use crate::admit::Admission;
 use crate::dispatch::Dispatched;
-use crate::operation::{Operation, Waiting};
+use crate::operation::Operation;
 use crate::route::Route;
 use crate::run::Delivered;
 use crate::stream::BUFFERED_PIECES;
@@ -47,27 +49,25 @@ impl Operation for TextCall {
     }
 
     async fn deliver(
-        pipeline: &Pipeline,
+        pipeline: Arc<Pipeline>,
         admission: Admission,
         dispatched: Dispatched<Started>,
-        waiting: Waiting<Delivered>,
-    ) {
+        left: bool,
+    ) -> Delivered {
         let Dispatched { reply, provider } = dispatched;
         match reply {
-            Started::Whole(whole) => {
-                let charge = pipeline
-                    .settle_whole(admission, whole.usage, whole.output_bytes, provider, waiting.left)
-                    .await;
-                waiting.serve(Delivered::Whole {
-                    payload: whole.payload,
-                    charge,
-                });
-            }
+            Started::Whole(whole) => Delivered::Whole {
+                charge: pipeline
+                    .settle_whole(admission, whole.usage, whole.output_bytes, provider, left)
+                    .await,
+                payload: whole.payload,
+                outline: whole.outline,
+            },
             Started::Stream { begun, rest } => {
                 let (pieces, receiver) = mpsc::channel(BUFFERED_PIECES);
-                let is_there = waiting.serve(Delivered::Stream(receiver));
-                let pieces = is_there.then_some(pieces);
-                pipeline.pump(admission, provider, begun, rest, pieces).await;
+                let pieces = (!left).then_some(pieces);
+                pipeline.start_pump(admission, provider, begun, rest, pieces);
+                Delivered::Stream(receiver)
             }
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! Each stage consumes the value of the one before it: [`Routed`] → [`Admission`] → (inside [`Pipeline::run`])
 //! `Dispatched` → `Charge`. An operation, such as text generation or embeddings, says only how one candidate is tried
-//! and how its answer is delivered; the stages are the same for all. The only way to an upstream is a live hold, because only an [`Admission`] makes
-//! the context that an upstream asks for. From dispatch to settlement a call is owned by a task of its own, so that it
-//! ends properly when its caller leaves.
+//! and how its answer is delivered; the stages are the same for all. The only way to an upstream is a live hold, because
+//! only an [`Admission`] makes the context that an upstream asks for. From dispatch to settlement a call goes on by
+//! itself when its caller leaves (`owned`), so that it ends properly.
 
 pub mod admit;
 pub mod dispatch;
@@ -14,6 +14,7 @@ pub mod health;
 mod meter;
 mod meters;
 mod operation;
+mod owned;
 pub mod route;
 pub mod run;
 pub mod settings;

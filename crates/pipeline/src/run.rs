@@ -1,25 +1,27 @@
-//! Stages 3 to 5 in one task that owns the call: dispatch, meter, settle. It outlives its caller.
+//! Stages 3 to 5: dispatch, meter, settle. They are carried out to their end, also when the caller leaves.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tollgate_billing::{Charge, Ending, verdict};
 use tollgate_storage::Settlement;
 use tollgate_types::generate::GenerateResponse;
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, Error, HoldId, Usage};
-use tollgate_upstream::{CallContext, EmbedCall, Payload};
+use tollgate_upstream::{CallContext, EmbedCall, Outline, Payload, TextChunk, TextStream};
 
 use crate::Pipeline;
 use crate::admit::Admission;
 use crate::dispatch::{Dispatched, Failure, total_timeout};
 use crate::embed::Embedded;
 use crate::meter::Meter;
-use crate::operation::{Operation, Waiting};
+use crate::operation::Operation;
+use crate::owned::{Caller, Owned};
 
 /// What the caller gets.
 pub struct Served<A = Delivered> {
@@ -33,8 +35,10 @@ pub struct Served<A = Delivered> {
 pub enum Delivered {
     /// All of it, settled.
     Whole {
-        /// The answer.
+        /// The answer; raw bytes are still the upstream's own.
         payload: Payload<GenerateResponse>,
+        /// What the format knows of raw bytes already.
+        outline: Option<Outline>,
         /// What it cost.
         charge: Charge,
     },
@@ -60,10 +64,8 @@ pub enum Piece {
     Failed(Error),
 }
 
-type Answer<A> = oneshot::Sender<Result<Served<A>, Error>>;
-
 impl Pipeline {
-    /// Generates text. The task that owns the call goes on when this future is dropped.
+    /// Generates text. The call goes on when this future is dropped.
     pub async fn run(self: &Arc<Self>, admission: Admission) -> Result<Served, Error> {
         self.operate(admission).await
     }
@@ -73,49 +75,47 @@ impl Pipeline {
         self.operate(admission).await
     }
 
-    async fn operate<C: Operation>(
+    fn operate<C: Operation>(
         self: &Arc<Self>,
         admission: Admission<C>,
-    ) -> Result<Served<C::Answer>, Error> {
-        let (answer, served) = oneshot::channel();
+    ) -> Owned<Result<Served<C::Answer>, Error>> {
         let pipeline = self.clone();
         let (hold, account) = (admission.hold.id(), admission.request.caller.account_id());
-        // Boxed, because a task is moved several times before it runs, and this one is large.
-        self.calls.spawn(Box::pin(async move {
-            let owned = AssertUnwindSafe(pipeline.own(admission, answer)).catch_unwind();
-            if owned.await.is_err() {
-                pipeline.release_after_panic(hold, account).await;
+        Owned::new(&self.calls, |caller| async move {
+            let owned = AssertUnwindSafe(pipeline.clone().own(admission, caller)).catch_unwind();
+            match owned.await {
+                Ok(served) => served,
+                Err(_) => {
+                    pipeline.release_after_panic(hold, account).await;
+                    Err(Error::internal("the call panicked"))
+                }
             }
-        }));
-        served.await.unwrap_or_else(|_| {
-            Err(Error::internal(
-                "the task that owned the call ended without an answer",
-            ))
         })
     }
 
-    async fn own<C: Operation>(&self, admission: Admission<C>, mut answer: Answer<C::Answer>) {
+    async fn own<C: Operation>(
+        self: Arc<Self>,
+        admission: Admission<C>,
+        caller: Caller,
+    ) -> Result<Served<C::Answer>, Error> {
         let started = self.clock.monotonic_micros();
-        let (dispatched, caller_left) = self.dispatch_for(&admission, &mut answer).await;
+        let dispatched = self.dispatch_for(&admission, &caller).await;
         let upstream_wait = Duration::from_micros(self.clock.monotonic_micros().saturating_sub(started));
+        let left = caller.has_left();
         match dispatched {
             Err(failure) => {
-                let ending = if caller_left {
+                let ending = if left {
                     Ending::CallerGoneCut
                 } else {
                     failure.ending
                 };
                 self.settle(admission, ending, &Meter::default(), "".into()).await;
-                let _ = answer.send(Err(failure.error));
+                Err(failure.error)
             }
-            Ok(dispatched) => {
-                let waiting = Waiting {
-                    answer,
-                    left: caller_left,
-                    upstream_wait,
-                };
-                C::deliver(self, admission, dispatched, waiting).await;
-            }
+            Ok(dispatched) => Ok(Served {
+                answer: C::deliver(self, admission, dispatched, left).await,
+                upstream_wait,
+            }),
         }
     }
 
@@ -125,30 +125,46 @@ impl Pipeline {
         admission.context(timeouts.headers, timeouts.idle)
     }
 
-    /// Dispatches; when the caller leaves meanwhile, waits on within the bounds of a drain. Answers whether it left.
+    /// A stream is pumped by a task of its own: its caller reads when it likes.
+    pub(crate) fn start_pump(
+        self: Arc<Self>,
+        admission: Admission,
+        provider: Arc<str>,
+        begun: Vec<TextChunk>,
+        rest: TextStream,
+        pieces: Option<mpsc::Sender<Piece>>,
+    ) {
+        let tracker = self.calls.clone();
+        let (hold, account) = (admission.hold.id(), admission.request.caller.account_id());
+        // Boxed, because a task is moved several times before it runs, and this one is large.
+        tracker.spawn(Box::pin(async move {
+            let pumped = AssertUnwindSafe(self.pump(admission, provider, begun, rest, pieces)).catch_unwind();
+            if pumped.await.is_err() {
+                self.release_after_panic(hold, account).await;
+            }
+        }));
+    }
+
+    /// Dispatches; when the caller leaves meanwhile, waits on within the bounds of a drain.
     async fn dispatch_for<C: Operation>(
         &self,
         admission: &Admission<C>,
-        answer: &mut Answer<C::Answer>,
-    ) -> (Result<Dispatched<C::Reply>, Failure>, bool) {
-        let dispatch = std::pin::pin!(self.within_total(self.dispatch(admission)));
-        let mut dispatch = dispatch;
+        caller: &Caller,
+    ) -> Result<Dispatched<C::Reply>, Failure> {
+        let mut dispatch = pin!(self.within_total(self.dispatch(admission)));
         let finished = tokio::select! {
             biased;
             finished = &mut dispatch => Some(finished),
-            () = answer.closed() => None,
+            () = caller.left() => None,
         };
         if let Some(finished) = finished {
-            return (finished.unwrap_or_else(|| Err(total_timeout())), false);
+            return finished.unwrap_or_else(|| Err(total_timeout()));
         }
         let Ok(_permit) = self.drains.try_acquire() else {
-            return (Err(total_timeout()), true);
+            return Err(total_timeout());
         };
         let drained = tokio::time::timeout(self.settings.drain.time, dispatch).await;
-        (
-            drained.ok().flatten().unwrap_or_else(|| Err(total_timeout())),
-            true,
-        )
+        drained.ok().flatten().unwrap_or_else(|| Err(total_timeout()))
     }
 
     /// Stages 4 and 5 of an answer that came all at once.

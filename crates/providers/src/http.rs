@@ -10,6 +10,8 @@ mod body;
 mod connect;
 mod endpoint;
 mod failure;
+mod plain;
+mod request;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,16 +20,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, Method, Request};
-use http_body_util::Full;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use thread_local::ThreadLocal;
 use tollgate_upstream::UpstreamError;
 
+use body::AnyBody;
 pub(crate) use body::Pieces;
 use connect::{TlsConnector, TlsRoots};
 pub use endpoint::{BaseUrl, Credential, Endpoint, EndpointError};
+pub(crate) use request::RequestBody;
 
 /// The most that is kept of a connection's unread head or body, and so the largest response head.
 const READ_BUFFER: usize = 64 * 1024;
@@ -67,17 +69,12 @@ impl Default for HttpSettings {
     }
 }
 
-type PlainClient = Client<HttpConnector, Full<Bytes>>;
-type TlsClient = Client<TlsConnector, Full<Bytes>>;
+type TlsClient = Client<TlsConnector, RequestBody>;
 
-/// The client of one process, shared by all providers.
-///
-/// Each thread has a pool of its own: a worker of the server is a thread with a runtime of its own, and the task of a
-/// connection should run on the worker that uses it. Under a runtime of several threads this costs a few more
-/// connections and nothing else.
+/// The client of one process, shared by all providers. Connections with TLS are in pools of its own, one for each
+/// thread; those without are in the [`Endpoint`]'s ([`plain::Pool`] says why).
 pub struct HttpClient {
     settings: HttpSettings,
-    plain: ThreadLocal<PlainClient>,
     tls: ThreadLocal<TlsClient>,
     roots: TlsRoots,
 }
@@ -95,7 +92,6 @@ impl HttpClient {
     pub fn new(settings: HttpSettings) -> Arc<Self> {
         Arc::new(Self {
             settings,
-            plain: ThreadLocal::new(),
             tls: ThreadLocal::new(),
             roots: TlsRoots::default(),
         })
@@ -115,7 +111,7 @@ impl HttpClient {
     pub(crate) async fn post(
         &self,
         endpoint: &Endpoint,
-        body: Bytes,
+        body: RequestBody,
         timeouts: Timeouts,
     ) -> Result<Response, UpstreamError> {
         self.send(Method::POST, endpoint, body, timeouts).await
@@ -127,40 +123,39 @@ impl HttpClient {
         endpoint: &Endpoint,
         timeouts: Timeouts,
     ) -> Result<Response, UpstreamError> {
-        self.send(Method::GET, endpoint, Bytes::new(), timeouts).await
+        self.send(Method::GET, endpoint, RequestBody::default(), timeouts)
+            .await
     }
 
     async fn send(
         &self,
         method: Method,
         endpoint: &Endpoint,
-        body: Bytes,
+        body: RequestBody,
         timeouts: Timeouts,
     ) -> Result<Response, UpstreamError> {
-        let mut request = Request::new(Full::new(body));
+        let mut request = Request::new(body);
         *request.method_mut() = method;
-        *request.uri_mut() = endpoint.uri.clone();
         *request.headers_mut() = endpoint.headers.clone();
-        let sent = if endpoint.secure {
-            self.tls_client()?.request(request)
-        } else {
-            self.plain_client().request(request)
+        let sent = async {
+            if endpoint.secure {
+                *request.uri_mut() = endpoint.uri.clone();
+                let answered = self.tls_client()?.request(request).await;
+                let (head, body) = answered.map_err(failure::of_sending)?.into_parts();
+                return Ok((head, AnyBody::Tls(body)));
+            }
+            *request.uri_mut() = endpoint.path.clone();
+            let answered = endpoint.pool.send(&endpoint.uri, request, &self.settings).await?;
+            let (head, body) = answered.into_parts();
+            Ok((head, AnyBody::Plain(body)))
         };
         let answered = tokio::time::timeout(timeouts.headers, sent).await;
-        let response = answered
-            .map_err(|_| UpstreamError::timeout("no response headers in time"))?
-            .map_err(failure::of_sending)?;
-        let (head, body) = response.into_parts();
+        let (head, body) = answered.map_err(|_| UpstreamError::timeout("no response headers in time"))??;
         Ok(Response {
             status: head.status.as_u16(),
             headers: head.headers,
             pieces: Pieces::new(body, timeouts.idle),
         })
-    }
-
-    fn plain_client(&self) -> &PlainClient {
-        self.plain
-            .get_or(|| self.builder().build(connect::tcp(&self.settings)))
     }
 
     fn tls_client(&self) -> Result<&TlsClient, UpstreamError> {

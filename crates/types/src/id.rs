@@ -45,7 +45,8 @@ macro_rules! id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!($prefix, "{:032x}"), self.0)
+                f.write_str($prefix)?;
+                f.write_str(std::str::from_utf8(&hex(self.0)).unwrap_or_default())
             }
         }
 
@@ -108,6 +109,18 @@ id!(
     TransferId,
     "xfer_"
 );
+
+/// The value in 32 lower-case digits. Every request has an id in its answer, and the formatter is slow.
+fn hex(value: u128) -> [u8; 32] {
+    let mut digits = [0; 32];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(value.to_be_bytes()) {
+        pair[0] = HEX[usize::from(byte >> 4)];
+        pair[1] = HEX[usize::from(byte & 15)];
+    }
+    digits
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// Makes ids. One for each process, seeded from the operating system's random source.
 #[derive(Debug)]

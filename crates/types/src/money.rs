@@ -51,6 +51,11 @@ impl Credits {
         Self(self.0.saturating_sub(other.0).max(0))
     }
 
+    /// The amount as it is written on the wire.
+    pub fn decimal(self) -> Decimal {
+        Decimal::of(self)
+    }
+
     /// Whether nothing is left.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
@@ -130,15 +135,61 @@ fn parse_decimal(text: &str) -> Option<Credits> {
 
 impl fmt::Display for Credits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.0 < 0 { "-" } else { "" };
-        let magnitude = self.0.unsigned_abs();
-        let whole = magnitude / NANOS_PER_CREDIT.unsigned_abs();
-        let fraction = magnitude % NANOS_PER_CREDIT.unsigned_abs();
-        if fraction == 0 {
-            return write!(f, "{sign}{whole}");
+        f.write_str(self.decimal().as_str())
+    }
+}
+
+/// An amount as it is written: `-?[0-9]+(\.[0-9]*[1-9])?`. Every answer carries one, so it needs no memory of its own.
+#[derive(Clone, Copy)]
+pub struct Decimal {
+    text: [u8; Decimal::LONGEST],
+    start: usize,
+    end: usize,
+}
+
+impl Decimal {
+    /// A sign, ten digits, a point and nine decimals.
+    const LONGEST: usize = 21;
+    const POINT: usize = 11;
+
+    fn of(amount: Credits) -> Self {
+        let mut text = [b'0'; Self::LONGEST];
+        text[Self::POINT] = b'.';
+        let per_credit = NANOS_PER_CREDIT.unsigned_abs();
+        let magnitude = amount.0.unsigned_abs();
+        let (mut whole, mut fraction) = (magnitude / per_credit, magnitude % per_credit);
+        let mut end = if fraction == 0 { Self::POINT } else { Self::LONGEST };
+        for place in (Self::POINT + 1..end).rev() {
+            text[place] = b'0' + (fraction % 10) as u8;
+            fraction /= 10;
         }
-        let decimals = format!("{fraction:09}");
-        write!(f, "{sign}{whole}.{}", decimals.trim_end_matches('0'))
+        while end > Self::POINT && text[end - 1] == b'0' {
+            end -= 1;
+        }
+        let mut start = Self::POINT - 1;
+        loop {
+            text[start] = b'0' + (whole % 10) as u8;
+            whole /= 10;
+            if whole == 0 {
+                break;
+            }
+            start -= 1;
+        }
+        if amount.0 < 0 {
+            start -= 1;
+            text[start] = b'-';
+        }
+        Self { text, start, end }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
+    /// Its bytes, all of them ASCII.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.text.get(self.start..self.end).unwrap_or_default()
     }
 }
 

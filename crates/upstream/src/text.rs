@@ -76,11 +76,14 @@ pub enum TextReply {
     Stream(TextStream),
 }
 
-/// A whole answer. `public_model` stands in it already.
+/// A whole answer.
 #[derive(Clone, Debug)]
 pub struct TextAnswer {
-    /// The answer.
+    /// The answer. Raw bytes are the upstream's own: whoever sends them on puts the caller's name of the model and the
+    /// cost into them.
     pub payload: Payload<GenerateResponse>,
+    /// What the format knows of raw bytes already.
+    pub outline: Option<Outline>,
     /// What the upstream says it consumed; `None` when it says nothing, which is not the same as zero.
     pub usage: Option<Usage>,
     /// Bytes of generated text, reasoning and tool arguments: what an estimate counts when there is no report.

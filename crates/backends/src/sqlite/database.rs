@@ -11,8 +11,10 @@ use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
 use crate::rows::storage_error;
 
+/// Pages of a new database. Calls are appended, many at a time: a large page is split, logged and moved less often.
+const PAGE_BYTES: u32 = 16 << 10;
 /// Pages of the write-ahead log after which they are moved into the database: 32 MiB.
-const CHECKPOINT_PAGES: u32 = 8192;
+const CHECKPOINT_PAGES: u32 = 2048;
 
 /// A database file.
 #[derive(Clone)]
@@ -40,6 +42,7 @@ impl Database {
             .options
             .clone()
             .create_if_missing(true)
+            .page_size(PAGE_BYTES)
             .pragma("wal_autocheckpoint", CHECKPOINT_PAGES.to_string())
             .pragma("journal_size_limit", (64 << 20).to_string())
             .pragma("cache_size", "-65536")

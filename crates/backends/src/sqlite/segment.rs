@@ -55,7 +55,7 @@ impl Segment {
             .read(true)
             .write(true)
             .open(&path)?;
-        allocate(&file, bytes.max(HEADER))?;
+        fill(&file, bytes.max(HEADER))?;
         let mut map = map(&file)?;
         map[..HEADER].copy_from_slice(&header(installation));
         file.sync_all()?;
@@ -98,16 +98,9 @@ impl Segment {
     }
 }
 
-/// Gives the file its size, and the disk's promise to have room for it: there is no way to refuse what is written
-/// through memory.
-fn allocate(mut file: &File, bytes: usize) -> io::Result<()> {
-    use rustix::fs::{FallocateFlags, fallocate};
-    use rustix::io::Errno;
-    match fallocate(file, FallocateFlags::empty(), 0, bytes as u64) {
-        Ok(()) => return Ok(()),
-        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
-        Err(error) => return Err(error.into()),
-    }
+/// Fills the file. The disk then has room for it, which it could not refuse later, and bringing a record to the disk
+/// later on is nothing but writing its bytes.
+fn fill(mut file: &File, bytes: usize) -> io::Result<()> {
     let zeros = [0; 64 << 10];
     let mut left = bytes;
     while left > 0 {

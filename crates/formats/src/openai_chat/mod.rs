@@ -20,7 +20,7 @@ pub use error_body::{ErrorReport, MAX_ERROR_MESSAGE, encode_error, encode_error_
 pub use head::{ChatHead, Field, IGNORED_HINTS, MaxTokens, Media, ResponseFormatKind, check_unknown};
 pub use lossless::{
     CapName, EventEdits, EventHead, EventKind, RequestEdits, ResponseHead, event_with_cost, inspect_event,
-    inspect_response, splice_event, splice_request, splice_response, with_cost,
+    inspect_response, splice_event, splice_request, splice_response,
 };
 pub use stream::{StreamDecoder, StreamEncoder, encode_usage_event};
 pub use usage::{UsageReport, encode_usage, read_usage};

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tollgate_accounts::Caller;
 use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
-use tollgate_formats::openai_chat::{self, ChatHead, Field};
+use tollgate_formats::openai_chat::{self, ChatHead, Field, ResponseHead};
 use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
 use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
@@ -64,13 +64,14 @@ pub(super) async fn create(
     let served = pipeline.run(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
     match served.answer {
-        Delivered::Whole { payload, charge } => {
+        Delivered::Whole {
+            payload,
+            outline,
+            charge,
+        } => {
             ctx.note_cost(charge.amount);
-            Ok(Answer::Whole(encode_whole(
-                payload,
-                &public_model,
-                charge.amount,
-            )?))
+            let bytes = encode_whole(payload, outline.as_ref(), &public_model, charge.amount)?;
+            Ok(Answer::Whole(bytes))
         }
         Delivered::Stream(pieces) => Ok(Answer::Stream(Events::new(pieces, public_model, include_usage))),
     }
@@ -118,12 +119,23 @@ fn demand(head: &ChatHead<'_>, body_bytes: usize) -> Demand {
 
 fn encode_whole(
     payload: Payload<tollgate_types::generate::GenerateResponse>,
+    outline: Option<&Outline>,
     public_model: &str,
     cost: Credits,
 ) -> Result<Bytes, Error> {
     match payload {
         Payload::Raw(Format::ChatCompletions, bytes) => {
-            openai_chat::with_cost(&bytes, cost).map_err(Error::internal)
+            let known = outline.and_then(|outline| outline.get::<ResponseHead>().copied());
+            let head = match known {
+                Some(head) => head,
+                None => openai_chat::inspect_response(&bytes).map_err(Error::internal)?,
+            };
+            Ok(openai_chat::splice_response(
+                &bytes,
+                &head,
+                public_model,
+                Some(cost),
+            ))
         }
         Payload::Common(response) => Ok(Bytes::from(openai_chat::encode_response(
             &response,

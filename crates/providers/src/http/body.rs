@@ -12,11 +12,38 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tollgate_upstream::UpstreamError;
 
 use super::failure;
+use super::plain::PlainBody;
+
+/// The body of an answer, by the way that it comes.
+#[derive(Debug)]
+pub(super) enum AnyBody {
+    Plain(PlainBody),
+    Tls(Incoming),
+}
+
+impl AnyBody {
+    fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, hyper::Error>>> {
+        match self {
+            AnyBody::Plain(body) => Pin::new(body).poll_frame(cx),
+            AnyBody::Tls(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        match self {
+            AnyBody::Plain(body) => body.size_hint(),
+            AnyBody::Tls(body) => body.size_hint(),
+        }
+    }
+}
 
 /// The pieces of a body. Dropping them before the end closes the connection, or the stream of an HTTP/2 one.
 #[derive(Debug)]
 pub(crate) struct Pieces {
-    body: Incoming,
+    body: AnyBody,
     idle: Duration,
     heard_at: Instant,
     /// Made at the first wait: most whole answers never wait. It is not moved at every piece but looked at when due.
@@ -24,7 +51,7 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    pub(super) fn new(body: Incoming, idle: Duration) -> Self {
+    pub(super) fn new(body: AnyBody, idle: Duration) -> Self {
         Self {
             body,
             idle,
@@ -36,7 +63,7 @@ impl Pieces {
     /// The next piece; `None` at the proper end.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, UpstreamError>>> {
         loop {
-            match Pin::new(&mut self.body).poll_frame(cx) {
+            match self.body.poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
                     self.heard_at = Instant::now();
                     // Trailers say nothing here.

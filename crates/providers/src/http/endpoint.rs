@@ -8,6 +8,8 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use secrecy::{ExposeSecret, SecretString};
 
+use super::plain::Pool;
+
 /// What is wrong with an address or a key; for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointError {
@@ -160,11 +162,15 @@ impl Credential {
 }
 
 /// One path of a provider with all that its requests have in common. Keys never show in its `Debug` form.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Endpoint {
     pub(super) uri: Uri,
+    /// The path alone, as HTTP/1.1 wants it.
+    pub(super) path: Uri,
     pub(super) headers: HeaderMap,
     pub(super) secure: bool,
+    /// Used when it is not secure.
+    pub(super) pool: Pool,
 }
 
 impl Endpoint {
@@ -190,10 +196,14 @@ impl Endpoint {
         for credential in credentials {
             headers.insert(credential.header.clone(), credential.value.clone());
         }
+        let uri = base.join(path)?;
+        let path = uri.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
         Ok(Self {
-            uri: base.join(path)?,
+            uri,
+            path,
             headers,
             secure: base.is_secure(),
+            pool: Pool::default(),
         })
     }
 }

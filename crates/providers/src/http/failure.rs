@@ -5,7 +5,16 @@ use std::error::Error;
 use hyper_util::client::legacy;
 use tollgate_upstream::UpstreamError;
 
-/// A request that got no response headers.
+/// A request that got no response headers over a connection of its own; `was_sent` unless it came back whole.
+pub(super) fn of_exchange(error: &hyper::Error, was_sent: bool) -> UpstreamError {
+    if was_sent {
+        UpstreamError::protocol(chain(error))
+    } else {
+        UpstreamError::connect(chain(error))
+    }
+}
+
+/// A request that got no response headers from a client with a pool.
 pub(super) fn of_sending(error: legacy::Error) -> UpstreamError {
     let detail = chain(&error);
     if error.is_connect() || was_not_sent(&error) {
@@ -37,7 +46,7 @@ fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn
 }
 
 /// The error and its causes in one line. They speak of sockets and framing, never of what was sent.
-fn chain(error: &(dyn Error + 'static)) -> String {
+pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
     let texts: Vec<String> = causes(error).map(ToString::to_string).collect();
     texts.join(": ")
 }

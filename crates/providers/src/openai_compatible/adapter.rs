@@ -4,21 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use tollgate_formats::DecodeError;
-use tollgate_formats::openai_chat::{
-    ChatHead, RequestEdits, inspect_response, splice_request, splice_response, validate,
-};
+use tollgate_formats::openai_chat::{ChatHead, RequestEdits, inspect_response, splice_request, validate};
 use tollgate_types::Format;
 use tollgate_upstream::{
-    CallContext, EmbedProvider, ListedModel, Payload, Provider, TextAnswer, TextCall, TextProvider,
+    CallContext, EmbedProvider, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider,
     TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
 use super::embeddings::EmbeddingsEndpoint;
 use super::presets::Preset;
 use super::{errors, listing, stream};
-use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, HttpClient, Response, Timeouts};
+use crate::http::{
+    BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts,
+};
 
 /// A provider that speaks chat completions.
 #[derive(Debug)]
@@ -56,7 +55,7 @@ impl OpenAiCompatible {
     }
 
     /// The bytes for the upstream, and how many answers they ask for.
-    fn prepare(&self, call: &TextCall) -> Result<(Bytes, u32), UpstreamError> {
+    fn prepare(&self, call: &TextCall) -> Result<(RequestBody, u32), UpstreamError> {
         match call.format {
             Format::ChatCompletions => {}
         }
@@ -89,15 +88,11 @@ impl OpenAiCompatible {
             vendor_fields: self.preset.vendor_fields,
             developer_as_system: self.preset.developer_as_system,
         };
-        Ok((splice_request(&call.body, head, &edits), head.n))
+        let pieces = splice_request(&call.body, head, &edits);
+        Ok((RequestBody::from(pieces), head.n))
     }
 
-    async fn whole(
-        &self,
-        ctx: &CallContext,
-        call: &TextCall,
-        response: Response,
-    ) -> Result<TextReply, UpstreamError> {
+    async fn whole(&self, ctx: &CallContext, response: Response) -> Result<TextReply, UpstreamError> {
         let is_html = response.media_type() == "text/html";
         let body = response.whole(self.http.settings().body_limit).await?;
         let head = inspect_response(&body).map_err(|_| {
@@ -120,11 +115,11 @@ impl OpenAiCompatible {
                 "usage report makes no sense, wholly or in part"
             );
         }
-        let answer = splice_response(&body, &head, &call.public_model, None);
         Ok(TextReply::Whole(TextAnswer {
-            payload: Payload::Raw(Format::ChatCompletions, answer),
+            payload: Payload::Raw(Format::ChatCompletions, body),
             usage: head.report.usage,
             output_bytes: head.output_bytes,
+            outline: Some(Outline::new(head)),
         }))
     }
 }
@@ -152,7 +147,7 @@ impl TextProvider for OpenAiCompatible {
             return Err(errors::from_response(response, self.http.settings()).await);
         }
         if !call.stream {
-            return self.whole(ctx, call, response).await;
+            return self.whole(ctx, response).await;
         }
         if response.media_type() == "text/event-stream" {
             return stream::open(response, call, choices).map(TextReply::Stream);

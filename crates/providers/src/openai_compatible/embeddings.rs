@@ -108,7 +108,7 @@ impl EmbedProvider for OpenAiCompatible {
             headers: ctx.header_timeout,
             idle: ctx.idle_timeout,
         };
-        let response = self.http.post(endpoint, body, timeouts).await?;
+        let response = self.http.post(endpoint, body.into(), timeouts).await?;
         if !(200..300).contains(&response.status) {
             return Err(errors::from_response(response, self.http.settings()).await);
         }

@@ -139,6 +139,7 @@ fn whole(prompt: &Prompt, answer: Answer, call: &TextCall) -> TextAnswer {
     };
     TextAnswer {
         payload: Payload::Common(Box::new(response)),
+        outline: None,
         usage: Some(usage),
         output_bytes,
     }

@@ -171,8 +171,15 @@ pub fn splice_event(
     }
     let data = &event.data;
     let model = model_edit(data, head, edits);
-    let mut rewritten = Vec::new();
-    let usage = usage_edit(data, head, edits, cost, &mut rewritten);
+    let change = head.usage.filter(|_| edits.include_usage);
+    let change = change.and_then(|usage| usage.change(data, cost));
+    let usage = match (&change, head.usage) {
+        (Some((place, with)), _) => Some(Edit::replace(*place, with)),
+        (None, Some(usage)) if !edits.include_usage => {
+            Some(Edit::delete(field_with_comma(data, usage.field)))
+        }
+        (None, _) => None,
+    };
     let (model_insert, comma);
     let model = match model {
         ModelEdit::None => None,
@@ -220,21 +227,6 @@ fn model_edit(data: &[u8], head: &EventHead, edits: &EventEdits) -> ModelEdit {
     }
 }
 
-fn usage_edit<'r>(
-    data: &[u8],
-    head: &EventHead,
-    edits: &EventEdits,
-    cost: Option<Credits>,
-    rewritten: &'r mut Vec<u8>,
-) -> Option<Edit<'r>> {
-    let usage = head.usage?;
-    if !edits.include_usage {
-        return Some(Edit::delete(field_with_comma(data, usage.field)));
-    }
-    *rewritten = usage.rewritten(data, cost)?;
-    Some(Edit::replace(usage.value, rewritten))
-}
-
 /// A whole event that was spliced before, with the cost in its `usage`. Unchanged when it has no usage object.
 pub fn event_with_cost(event: &Bytes, cost: Credits) -> Result<Bytes, DecodeError> {
     let Some(data) = event
@@ -244,10 +236,8 @@ pub fn event_with_cost(event: &Bytes, cost: Credits) -> Result<Bytes, DecodeErro
         return Ok(event.clone());
     };
     let head = inspect_event(data)?;
-    let rewritten = head
-        .usage
-        .and_then(|usage| Some((usage.value, usage.rewritten(data, Some(cost))?)));
-    Ok(match &rewritten {
+    let change = head.usage.and_then(|usage| usage.change(data, Some(cost)));
+    Ok(match &change {
         Some((place, with)) => splice(b"data: ", data, &[Edit::replace(*place, with)], b"\n\n"),
         None => event.clone(),
     })

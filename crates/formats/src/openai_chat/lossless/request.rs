@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::super::head::{ChatHead, Field, FieldName, FieldPlace};
 use crate::error::Flaw;
 use crate::json::{Reader, write_string};
-use crate::lossless::{Edit, Span, splice};
+use crate::lossless::{Edit, Span, pieces, splice};
 
 /// Under which name the upstream knows the cap on output tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -41,8 +41,27 @@ pub struct RequestEdits<'e> {
 
 /// The request as the upstream gets it: the model renamed, usage asked for when it is streamed, and what
 /// [`RequestEdits`] says. `head` is what [`validate`](super::super::validate()) made of this body.
-pub fn splice_request(body: &Bytes, head: &ChatHead<'_>, edits: &RequestEdits<'_>) -> Bytes {
+///
+/// The pieces are to be sent one after another. What stays of a long body is shared with it and not copied.
+pub fn splice_request(body: &Bytes, head: &ChatHead<'_>, edits: &RequestEdits<'_>) -> Vec<Bytes> {
     let new = NewBytes::of(head, edits);
+    let changes = changes(body, head, edits, &new);
+    if changes.is_empty() || body.len() >= WORTH_PIECES {
+        return pieces(body, &changes);
+    }
+    vec![splice(b"", body, &changes, b"")]
+}
+
+/// From this size on, copying a body costs more than sending it in pieces.
+pub(super) const WORTH_PIECES: usize = 16 << 10;
+
+/// What is to be changed, in the order of the body; nothing when the upstream gets the caller's own bytes.
+fn changes<'e>(
+    body: &[u8],
+    head: &ChatHead<'_>,
+    edits: &RequestEdits<'_>,
+    new: &'e NewBytes,
+) -> Vec<Edit<'e>> {
     let mut out = Vec::with_capacity(8);
     out.push(Edit::insert(head.layout.open, &new.inserted));
     let mut gap_start = head.layout.open;
@@ -59,16 +78,15 @@ pub fn splice_request(body: &Bytes, head: &ChatHead<'_>, edits: &RequestEdits<'_
                 if let Fate::Rename(key) = fate {
                     out.push(Edit::replace(Span::new(field.key, field.value.start), key));
                 }
-                edit_value(field, head, edits, &new, body, &mut out);
+                edit_value(field, head, edits, new, body, &mut out);
             }
         }
         gap_start = field.value.end;
     }
-    let nothing_to_do = out.iter().all(|edit| edit.span.of(body) == edit.with);
-    if nothing_to_do {
-        return body.clone();
+    if out.iter().all(|edit| edit.span.of(body) == edit.with) {
+        out.clear();
     }
-    splice(b"", body, &out, b"")
+    out
 }
 
 /// Bytes that the edits bring in.

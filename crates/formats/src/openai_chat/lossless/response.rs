@@ -96,9 +96,7 @@ pub fn splice_response(
             edits.push(Edit::insert(head.open, &model));
         }
     }
-    let usage = head
-        .usage
-        .and_then(|usage| Some((usage.value, usage.rewritten(body, cost)?)));
+    let usage = head.usage.and_then(|usage| usage.change(body, cost));
     if let Some((place, with)) = &usage {
         edits.push(Edit::replace(*place, with));
     }
@@ -107,17 +105,4 @@ pub fn splice_response(
     }
     edits.sort_by_key(|edit| edit.span.start);
     splice(b"", body, &edits, b"")
-}
-
-/// A whole answer that already carries the caller's model, with the cost in its `usage`. Unchanged when it has no
-/// usage object.
-pub fn with_cost(body: &Bytes, cost: Credits) -> Result<Bytes, DecodeError> {
-    let head = inspect_response(body)?;
-    let usage = head
-        .usage
-        .and_then(|usage| Some((usage.value, usage.rewritten(body, Some(cost))?)));
-    Ok(match &usage {
-        Some((place, with)) => splice(b"", body, &[Edit::replace(*place, with)], b""),
-        None => body.clone(),
-    })
 }

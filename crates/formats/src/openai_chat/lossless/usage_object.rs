@@ -18,6 +18,10 @@ pub(super) struct UsagePlace {
     pub(super) is_object: bool,
     /// Whether it has a cost that is not the caller's.
     pub(super) has_cost: bool,
+    /// Just after its last value, or after its brace.
+    last: u32,
+    /// Whether it has no values.
+    is_empty: bool,
 }
 
 impl UsagePlace {
@@ -32,6 +36,8 @@ impl UsagePlace {
         let report = if place.is_object {
             let reported = Reported::read(reader)?;
             place.has_cost = reported.has_cost;
+            place.last = reported.last;
+            place.is_empty = reported.is_empty;
             reported.normalise()
         } else {
             reader.skip()?;
@@ -45,13 +51,21 @@ impl UsagePlace {
         Ok((place, report))
     }
 
-    /// Other bytes for the value, when it needs any: without the upstream's own cost, with the caller's.
-    pub(super) fn rewritten(&self, body: &[u8], cost: Option<Credits>) -> Option<Vec<u8>> {
-        let needed = self.is_object && (self.has_cost || cost.is_some());
-        if !needed {
-            return None;
+    /// What is to be changed, and by what, if anything: without the upstream's own cost, with the caller's.
+    pub(super) fn change(&self, body: &[u8], cost: Option<Credits>) -> Option<(Span, Vec<u8>)> {
+        match cost {
+            _ if !self.is_object => None,
+            _ if self.has_cost => Some((self.value, rewrite(self.value.of(body), cost).ok()?)),
+            None => None,
+            Some(cost) => {
+                let mut field = Vec::with_capacity(40);
+                if !self.is_empty {
+                    field.push(b',');
+                }
+                push_cost(&mut field, cost);
+                Some((Span::at(self.last), field))
+            }
         }
-        rewrite(self.value.of(body), cost).ok()
     }
 }
 
@@ -68,11 +82,18 @@ fn rewrite(object: &[u8], cost: Option<Credits>) -> Result<Vec<u8>, Flaw> {
         }
     }
     if let Some(cost) = cost {
-        out.extend_from_slice(format!("\"cost\":\"{cost}\",").as_bytes());
+        push_cost(&mut out, cost);
+        out.push(b',');
     }
     if out.len() > 1 {
         out.pop();
     }
     out.push(b'}');
     Ok(out)
+}
+
+fn push_cost(out: &mut Vec<u8>, cost: Credits) {
+    out.extend_from_slice(b"\"cost\":\"");
+    out.extend_from_slice(cost.decimal().as_bytes());
+    out.push(b'"');
 }

@@ -60,13 +60,21 @@ pub(super) struct Reported {
     output_audio: Count,
     /// Whether the upstream says what it charges the operator, which is not the caller's business.
     pub(super) has_cost: bool,
+    /// Place just after the last value, or after the brace.
+    pub(super) last: u32,
+    /// Whether the object has no values.
+    pub(super) is_empty: bool,
 }
 
 impl Reported {
     /// Reads the object under the cursor. Whatever is not a count is taken as nonsense and never as an error.
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Reported, Flaw> {
-        let mut reported = Reported::default();
+        let mut reported = Reported {
+            is_empty: true,
+            ..Reported::default()
+        };
         reader.begin_object()?;
+        reported.last = reader.end();
         while let Some(key) = reader.key()? {
             match &*key.name {
                 "prompt_tokens" => reported.prompt = count(reader)?,
@@ -82,6 +90,8 @@ impl Reported {
                     reader.skip()?;
                 }
             }
+            reported.is_empty = false;
+            reported.last = reader.end();
         }
         Ok(reported)
     }
@@ -202,6 +212,14 @@ fn count(reader: &mut Reader<'_>) -> Result<Count, Flaw> {
         }
         Kind::Number => {
             let number = reader.number()?;
+            if let Some(quantity) = number.as_i64().and_then(|number| u64::try_from(number).ok()) {
+                let believable = quantity <= MAX_QUANTITY;
+                return Ok(if believable {
+                    Count::Known(quantity)
+                } else {
+                    Count::Nonsense
+                });
+            }
             let value = number.as_f64();
             // Every quantity that is believed is exact in double precision.
             let believable = (0.0..=MAX_QUANTITY as f64).contains(&value) && value.fract() == 0.0;

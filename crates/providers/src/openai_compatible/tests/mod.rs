@@ -14,6 +14,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use secrecy::SecretString;
 use serde_json::{Value, json};
+use tollgate_formats::openai_chat::splice_response;
 use tollgate_testkit::upstream::FakeUpstream;
 use tollgate_types::{Format, RequestId, Usage};
 use tollgate_upstream::{
@@ -147,7 +148,10 @@ async fn ask(provider: &dyn Provider, ctx: &CallContext, call: &TextCall) -> Res
             let Payload::Raw(Format::ChatCompletions, bytes) = answer.payload else {
                 panic!("the adapter answers in the caller's format");
             };
-            got.seen.push(String::from_utf8(bytes.to_vec()).unwrap());
+            // What whoever sends it on does with it.
+            let head = answer.outline.as_ref().and_then(|outline| outline.get());
+            let sent = splice_response(&bytes, head.unwrap(), &call.public_model, None);
+            got.seen.push(String::from_utf8(sent.to_vec()).unwrap());
             got.usage = answer.usage;
             got.output_bytes = answer.output_bytes;
         }
