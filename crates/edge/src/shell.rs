@@ -136,10 +136,10 @@ impl Shell {
         headers.insert(X_REQUEST_ID, ctx.id_header.clone());
         headers.insert(REQUEST_ID, ctx.id_header.clone());
         limits::insert(headers, notes.requests, notes.tokens);
-        if let Some(cost) = notes.cost {
-            if let Ok(value) = HeaderValue::from_bytes(cost.decimal().as_bytes()) {
-                headers.insert(COST, value);
-            }
+        if let Some(cost) = notes.cost
+            && let Ok(value) = HeaderValue::from_bytes(cost.decimal().as_bytes())
+        {
+            headers.insert(COST, value);
         }
         if let Some(ignored) = notes.ignored {
             insert_text(headers, IGNORED, ignored);

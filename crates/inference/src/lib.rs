@@ -1,6 +1,7 @@
-//! Room: text generation.
+//! Room: text generation and embeddings.
 
 pub mod chat_completions;
+pub mod embeddings;
 
 use std::sync::Arc;
 
@@ -20,5 +21,5 @@ pub struct Inference {
 
 /// The routes of this room.
 pub fn routes() -> OpenApiRouter<Inference> {
-    chat_completions::routes()
+    chat_completions::routes().merge(embeddings::routes())
 }

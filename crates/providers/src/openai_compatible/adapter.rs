@@ -8,10 +8,11 @@ use tollgate_formats::DecodeError;
 use tollgate_formats::openai_chat::{ChatHead, RequestEdits, inspect_response, splice_request, validate};
 use tollgate_types::Format;
 use tollgate_upstream::{
-    CallContext, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply,
-    UpstreamCause, UpstreamError, UpstreamErrorKind,
+    CallContext, EmbedProvider, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider,
+    TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
+use super::embeddings::EmbeddingsEndpoint;
 use super::presets::Preset;
 use super::{errors, listing, stream};
 use crate::http::{
@@ -21,10 +22,11 @@ use crate::http::{
 /// A provider that speaks chat completions.
 #[derive(Debug)]
 pub struct OpenAiCompatible {
-    id: Arc<str>,
+    pub(super) id: Arc<str>,
     preset: &'static Preset,
-    http: Arc<HttpClient>,
+    pub(super) http: Arc<HttpClient>,
     chat: Endpoint,
+    pub(super) embeddings: Option<EmbeddingsEndpoint>,
     models: Endpoint,
 }
 
@@ -40,10 +42,13 @@ impl OpenAiCompatible {
         if base.is_secure() {
             http.check_tls()?;
         }
+        let embeddings = preset.embeddings.as_ref();
+        let embeddings = embeddings.map(|row| EmbeddingsEndpoint::new(row, base, credentials));
         Ok(Self {
             id,
             preset,
             http,
+            embeddings: embeddings.transpose()?,
             chat: Endpoint::new(base, preset.chat_path, credentials)?,
             models: Endpoint::new(base, "/models", credentials)?,
         })
@@ -120,7 +125,7 @@ impl OpenAiCompatible {
 }
 
 /// A body that no room has validated.
-fn not_in_format(error: &DecodeError) -> UpstreamError {
+pub(super) fn not_in_format(error: &DecodeError) -> UpstreamError {
     let detail = format!("the request is not in the format: {}", error.code.as_str());
     let rejected = UpstreamError::new(UpstreamErrorKind::Rejected, UpstreamCause::Protocol, detail);
     UpstreamError {
@@ -177,6 +182,10 @@ impl Provider for OpenAiCompatible {
 
     fn text(&self) -> Option<&dyn TextProvider> {
         Some(self)
+    }
+
+    fn embeddings(&self) -> Option<&dyn EmbedProvider> {
+        self.embeddings.as_ref().map(|_| self as &dyn EmbedProvider)
     }
 
     async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {

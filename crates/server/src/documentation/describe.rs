@@ -16,10 +16,16 @@ use utoipa::openapi::{Object, OpenApi, Ref, RefOr, Server, Type};
 const ERROR_TABLE: &str = include_str!("../../../../docs/errors/README.md");
 
 /// Requests that work as they are: the simulator is always there. A test holds each against its format.
-pub(super) const BODIES: &[(&str, &str)] = &[(
-    "create_chat_completion",
-    r#"{"model": "sim/chat", "messages": [{"role": "user", "content": "Say hello."}]}"#,
-)];
+pub(super) const BODIES: &[(&str, &str)] = &[
+    (
+        "create_chat_completion",
+        r#"{"model": "sim/chat", "messages": [{"role": "user", "content": "Say hello."}]}"#,
+    ),
+    (
+        "create_embeddings",
+        r#"{"model": "sim/embeddings", "input": ["A red fox.", "A brown bear."], "dimensions": 4}"#,
+    ),
+];
 
 /// Values of path parameters for examples.
 const PATH_VALUES: &[(&str, &str, &str)] = &[("get_model", "model", "sim/chat")];

@@ -152,6 +152,9 @@ fn examples_are_valid_requests() {
                 tollgate_formats::openai_chat::validate(&axum::body::Bytes::from_static(body.as_bytes()))
                     .unwrap();
             }
+            "create_embeddings" => {
+                tollgate_formats::embeddings::validate(body.as_bytes()).unwrap();
+            }
             other => panic!("nothing checks the example of {other}"),
         }
     }
