@@ -2,6 +2,7 @@
 
 import './cases_chat.mjs';
 import './cases_stream.mjs';
+import './cases_embeddings.mjs';
 import './cases_errors.mjs';
 import './cases_connections.mjs';
 import { run } from './harness.mjs';

@@ -9,6 +9,7 @@ import harness
 # Importing registers the cases, in the order in which they run.
 import cases_chat  # noqa: F401, I001
 import cases_stream  # noqa: F401
+import cases_embeddings  # noqa: F401
 import cases_errors  # noqa: F401
 import cases_connections  # noqa: F401
 

@@ -171,7 +171,7 @@ impl Auditor {
         }
         let mut resolved_without_row = 0_u64;
         for (id, legs) in &holds {
-            let resolved = legs.settled.is_some() || legs.released.is_some();
+            let resolved = legs.settled.is_some() || legs.released.is_some() || legs.overrun.is_some();
             match rows.get(id) {
                 None if resolved => resolved_without_row += 1,
                 Some(row) => self.check_row(*id, legs, row),
@@ -193,7 +193,12 @@ impl Auditor {
 
     fn check_hold(&mut self, id: HoldId, legs: &HoldLegs) {
         let Some(held) = legs.held else {
-            return self.fault("I3", format!("hold {id} was resolved but never taken"));
+            // A hold of zero moves nothing; what its call cost all the same is the operator's, and its usage row says so.
+            let only_lost = legs.overrun.is_some() && legs.settled.is_none() && legs.released.is_none();
+            if !only_lost {
+                self.fault("I3", format!("hold {id} was resolved but never taken"));
+            }
+            return;
         };
         let (settled, released) = (legs.settled.unwrap_or(0), legs.released.unwrap_or(0));
         let resolved = legs.settled.is_some() || legs.released.is_some();

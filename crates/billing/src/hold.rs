@@ -85,11 +85,13 @@ impl Hold {
             HoldOutcome::Held { .. } => Ok(Self::new(request, model, demand, full)),
             HoldOutcome::Denied { available } => {
                 let Some(smaller) = quote_within(model, &demand, available) else {
-                    return Err(insufficient(full.amount, available));
+                    return Err(insufficient(full.amount, available, &demand));
                 };
                 match try_hold(ledger, request, model, smaller.amount).await? {
                     HoldOutcome::Held { .. } => Ok(Self::new(request, model, demand, smaller)),
-                    HoldOutcome::Denied { available } => Err(insufficient(smaller.amount, available)),
+                    HoldOutcome::Denied { available } => {
+                        Err(insufficient(smaller.amount, available, &demand))
+                    }
                 }
             }
         }
@@ -200,10 +202,15 @@ fn hold_error(error: StorageError) -> Error {
     }
 }
 
-fn insufficient(needed: Credits, available: Credits) -> Error {
+fn insufficient(needed: Credits, available: Credits, demand: &Demand) -> Error {
+    let less = if demand.is_input_only() {
+        "send less input"
+    } else {
+        "lower the cap on output tokens"
+    };
     let message = format!(
         "The account needs {needed} credits to cover this request at its most expensive and has {available}. \
-         Add credits, or lower the cap on output tokens."
+         Add credits, or {less}."
     );
     Error::new(ErrorCode::InsufficientCredits, message)
 }

@@ -1,7 +1,7 @@
 //! The most that a call can cost, before it is made.
 
 use tollgate_catalog::Model;
-use tollgate_types::{Credits, Unit, Usage};
+use tollgate_types::{Credits, Usage};
 
 /// Tokens that wrap one message in a model's chat template.
 const TOKENS_PER_MESSAGE: u64 = 8;
@@ -20,13 +20,15 @@ pub const LEAST_CLAMP: u64 = 1_024;
 pub struct Demand {
     /// Bytes of the request without inline media. A token is never less than a byte.
     pub text_bytes: u64,
-    /// Messages of the conversation.
+    /// Input that came as tokens and not as text.
+    pub tokens: u64,
+    /// Messages of the conversation, or texts that are embedded.
     pub messages: u64,
     /// Bytes of inline media other than pictures.
     pub media_bytes: u64,
     /// Pictures.
     pub images: u64,
-    /// The caller's cap on output tokens of one answer.
+    /// The caller's cap on output tokens of one answer; zero where there is no output, as for embeddings.
     pub max_tokens: Option<u64>,
     /// Answers asked for.
     pub n: u64,
@@ -38,6 +40,7 @@ impl Demand {
         let framing = self.messages.saturating_mul(TOKENS_PER_MESSAGE);
         let pictures = self.images.saturating_mul(TOKENS_PER_IMAGE);
         self.text_bytes
+            .saturating_add(self.tokens)
             .saturating_add(framing)
             .saturating_add(self.media_bytes)
             .saturating_add(pictures)
@@ -47,8 +50,14 @@ impl Demand {
     pub fn input_estimate(&self) -> u64 {
         self.text_bytes
             .div_ceil(4)
+            .saturating_add(self.tokens)
             .saturating_add(self.media_bytes.div_ceil(4))
             .min(self.input_bound())
+    }
+
+    /// Whether nothing but input is charged.
+    pub fn is_input_only(&self) -> bool {
+        self.max_tokens == Some(0)
     }
 }
 
@@ -118,7 +127,10 @@ fn bound(model: &Model, demand: &Demand, output_cap: u64) -> Credits {
 
 /// A likely usage for a call that ended without a report.
 pub fn estimated_usage(demand: &Demand, output_bytes: u64) -> Usage {
-    Usage::ZERO
-        .with(Unit::Input, demand.input_estimate())
-        .with(Unit::Output, output_bytes.div_ceil(4))
+    let output = if demand.is_input_only() {
+        0
+    } else {
+        output_bytes.div_ceil(4)
+    };
+    Usage::tokens(demand.input_estimate(), output)
 }

@@ -83,6 +83,7 @@ mod tests {
 
     const DEMAND: Demand = Demand {
         text_bytes: 400,
+        tokens: 0,
         messages: 1,
         media_bytes: 0,
         images: 0,

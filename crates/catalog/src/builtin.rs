@@ -33,6 +33,8 @@ pub struct BuiltinModel {
     pub context_window: Option<u64>,
     /// Tokens.
     pub max_output_tokens: Option<u64>,
+    /// Length of the longest vectors of an embedding model.
+    pub dimensions: Option<u64>,
     /// What it takes.
     pub input: Vec<Modality>,
     /// What it gives.

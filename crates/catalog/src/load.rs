@@ -22,6 +22,9 @@ pub struct ModelEntry {
     /// Where it is reached: `"provider/model"`, or a table with a weight. Without targets the block changes a model
     /// of the default catalog.
     pub targets: Vec<TargetEntry>,
+    /// What it does; `chat` unless it is known.
+    #[serde(rename = "type")]
+    pub kind: Option<ModelKind>,
     /// Credits per 1,000,000 tokens by class.
     pub prices: Option<PricesEntry>,
     /// Sizes.
@@ -42,7 +45,7 @@ pub struct ModelEntry {
     pub enabled: Option<bool>,
 }
 
-/// Sizes of a model in tokens.
+/// Sizes of a model, in tokens where nothing else is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsEntry {
@@ -50,6 +53,8 @@ pub struct LimitsEntry {
     pub context_window: Option<u64>,
     /// Most tokens of one answer.
     pub max_output_tokens: Option<u64>,
+    /// Length of the longest vectors of an embedding model.
+    pub dimensions: Option<u64>,
 }
 
 /// One way to reach a model.
@@ -170,6 +175,7 @@ fn builtin_model(row: &BuiltinModel, prices: Prices, candidates: Vec<Candidate>,
         release_date: Some(row.release_date.clone()).filter(|date| date != "-"),
         context_window: row.context_window,
         max_output_tokens: row.max_output_tokens,
+        dimensions: row.dimensions,
         input: row.input.clone(),
         output: row.output.clone(),
         structured_output: row.structured_output,
@@ -190,11 +196,10 @@ fn add_discovered(provider: &EnabledProvider, models: &mut BTreeMap<String, Mode
     for (name, context_window) in &provider.discovered {
         let id = format!("{}/{name}", provider.name);
         let candidates = vec![candidate(&provider.name, name, None)];
-        let model = plain_model(&id, name, prices, candidates, provider.simulated);
-        models.entry(id).or_insert(Model {
-            context_window: *context_window,
-            ..model
-        });
+        let mut model = plain_model(&id, name, prices, candidates, provider.simulated);
+        model.context_window = *context_window;
+        set_kind(&mut model, ModelKind::of_name(name));
+        models.entry(id).or_insert(model);
     }
     Ok(())
 }
@@ -208,6 +213,7 @@ fn plain_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate>,
         release_date: None,
         context_window: None,
         max_output_tokens: None,
+        dimensions: None,
         input: vec![Modality::Text, Modality::Image, Modality::Audio, Modality::File],
         output: vec![Modality::Text],
         structured_output: StructuredOutput::JsonSchema,
@@ -218,6 +224,30 @@ fn plain_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate>,
         price_version: price_version(id, &prices),
         candidates,
     }
+}
+
+/// Makes a model one of this kind: what it takes, gives and can follows from that, as far as nothing else is said.
+fn set_kind(model: &mut Model, kind: ModelKind) {
+    if model.kind == kind {
+        return;
+    }
+    let id = model.id.clone();
+    let plain = plain_model(&id, "", model.prices, Vec::new(), model.simulated);
+    let is_chat = kind == ModelKind::Chat;
+    model.kind = kind;
+    model.input = if is_chat {
+        plain.input
+    } else {
+        vec![Modality::Text]
+    };
+    model.output = if is_chat { plain.output } else { Vec::new() };
+    model.structured_output = if is_chat {
+        plain.structured_output
+    } else {
+        StructuredOutput::None
+    };
+    model.tools = is_chat;
+    model.reasoning = false;
 }
 
 fn apply_entry(
@@ -275,6 +305,8 @@ fn apply_entry(
 }
 
 fn override_facts(model: &mut Model, entry: &ModelEntry) {
+    set_kind(model, entry.kind.unwrap_or(model.kind));
+    model.dimensions = entry.limits.dimensions.or(model.dimensions);
     model.context_window = entry.limits.context_window.or(model.context_window);
     model.max_output_tokens = entry.limits.max_output_tokens.or(model.max_output_tokens);
     model.structured_output = entry.structured_output.unwrap_or(model.structured_output);

@@ -20,6 +20,8 @@ pub struct Model {
     pub context_window: Option<u64>,
     /// Most tokens of one answer.
     pub max_output_tokens: Option<u64>,
+    /// Length of the longest vectors that it makes.
+    pub dimensions: Option<u64>,
     /// What it takes.
     pub input: Vec<Modality>,
     /// What it gives.
@@ -74,6 +76,24 @@ pub enum ModelKind {
     Chat,
     /// Turns text into vectors.
     Embedding,
+}
+
+/// What stands in the names of open embedding models, besides `embed`.
+const EMBEDDING_FAMILIES: &[&str] = &["all-minilm", "bge-", "e5-", "gte-", "paraphrase-"];
+
+impl ModelKind {
+    /// What a model is likely to do of which only the name is known. Servers list embedding models among the others and
+    /// do not say which they are, but their makers' names do.
+    pub fn of_name(name: &str) -> ModelKind {
+        let name = name.to_ascii_lowercase();
+        let last = name.rsplit('/').next().unwrap_or_default();
+        let is_family = |family: &&str| last.starts_with(*family) || last.contains(&format!("-{family}"));
+        if last.contains("embed") || EMBEDDING_FAMILIES.iter().any(is_family) {
+            ModelKind::Embedding
+        } else {
+            ModelKind::Chat
+        }
+    }
 }
 
 /// A kind of content.

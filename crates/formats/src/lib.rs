@@ -1,12 +1,14 @@
 //! Text wire formats to and from the common request. Pure functions: no IO, no async, no clock.
 //!
-//! Suggested reading order: [`error`], [`openai_chat`], [`anthropic_messages`], [`hub`], [`lossless`], [`sse`], [`json`].
+//! Suggested reading order: [`error`], [`openai_chat`], [`anthropic_messages`], [`hub`], [`embeddings`], [`lossless`],
+//! [`sse`], [`json`].
 //!
 //! Each format is a folder with the same rooms: `wire` (its types), `validate` (its rules, in one borrowed pass),
 //! `decode` and `encode` (to and from the common form), `stream`, `lossless` (bytes in, nearly the same bytes out).
 //! There is no trait over formats: who picks one knows which.
 
 pub mod anthropic_messages;
+pub mod embeddings;
 pub mod error;
 pub mod hub;
 pub mod json;

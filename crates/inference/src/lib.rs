@@ -1,8 +1,9 @@
-//! Room: text generation.
+//! Room: text generation and embeddings.
 
 mod capabilities;
 pub mod chat_completions;
 mod crossing;
+pub mod embeddings;
 pub mod messages;
 
 use std::sync::Arc;
@@ -23,5 +24,7 @@ pub struct Inference {
 
 /// The routes of this room.
 pub fn routes() -> OpenApiRouter<Inference> {
-    chat_completions::routes().merge(messages::routes())
+    chat_completions::routes()
+        .merge(messages::routes())
+        .merge(embeddings::routes())
 }

@@ -17,9 +17,9 @@ use crate::route::{Route, Routed};
 /// Output tokens that the limit reserves for a call without a cap.
 const RESERVED_OUTPUT: u64 = 4_096;
 
-/// A decoded request.
+/// A decoded request for an operation: text generation, unless another call is named.
 #[derive(Clone, Debug)]
-pub struct CallRequest {
+pub struct CallRequest<C = TextCall> {
     /// Who asks.
     pub caller: Caller,
     /// The request's id.
@@ -30,18 +30,18 @@ pub struct CallRequest {
     pub endpoint: &'static str,
     /// What it asks for, as far as its cost goes.
     pub demand: Demand,
-    /// What is sent; `upstream_model` and `clamp_output` are filled in later.
-    pub call: TextCall,
+    /// What is sent; `upstream_model`, and a cap that nobody else sets, are filled in later.
+    pub call: C,
 }
 
 /// A call that may be made.
 #[must_use = "an admission holds credits and tokens"]
-pub struct Admission {
+pub struct Admission<C = TextCall> {
     pub(crate) hold: Hold,
     pub(crate) reservation: TokenReservation,
     pub(crate) model: Arc<Model>,
     pub(crate) routes: Vec<Route>,
-    pub(crate) request: CallRequest,
+    pub(crate) request: CallRequest<C>,
 }
 
 /// A call that may not be made, with what the limit headers should say.
@@ -59,7 +59,7 @@ impl From<Refused> for Error {
     }
 }
 
-impl Admission {
+impl<C> Admission<C> {
     /// The frame in which an upstream may be called. There is no other way to make one.
     pub(crate) fn context(&self, header_timeout: Duration, idle_timeout: Duration) -> CallContext {
         let permit = Permit::Hold(self.hold.id());
@@ -74,11 +74,11 @@ impl Admission {
 
 impl Pipeline {
     /// Reserves tokens, then holds the most that the call can cost. A refusal leaves neither behind.
-    pub async fn admit(
+    pub async fn admit<C>(
         &self,
         routed: Routed,
-        request: CallRequest,
-    ) -> Result<(Admission, Decision), Refused> {
+        request: CallRequest<C>,
+    ) -> Result<(Admission<C>, Decision), Refused> {
         let tokens = tokens_to_reserve(&request.demand);
         let reserved = self.limiter.reserve(&request.caller.account, tokens).await;
         let (reservation, decision) = reserved.map_err(|(error, decision)| Refused {

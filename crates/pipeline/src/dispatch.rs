@@ -1,35 +1,23 @@
-//! Stage 3: the candidates are tried in order until one answers. A stream counts as answered at its first content:
-//! until then the caller has seen nothing and the call can go elsewhere.
+//! Stage 3: the candidates are tried in order until one answers, whatever the operation.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{sleep, timeout};
 use tollgate_billing::Ending;
 use tollgate_types::{Error, ErrorCode, Retry};
-use tollgate_upstream::{
-    ChunkKind, TextAnswer, TextChunk, TextReply, TextStream, UpstreamCause, UpstreamError, UpstreamErrorKind,
-};
+use tollgate_upstream::{UpstreamCause, UpstreamError, UpstreamErrorKind};
 
 use crate::Pipeline;
 use crate::admit::Admission;
 use crate::health::may_have_run;
-use crate::route::Route;
+use crate::operation::Operation;
 
 /// A call that an upstream has begun to answer.
-pub(crate) struct Dispatched {
-    pub(crate) reply: Started,
+pub(crate) struct Dispatched<R> {
+    pub(crate) reply: R,
     /// Which provider answers.
     pub(crate) provider: Arc<str>,
-}
-
-/// The beginning of an answer.
-pub(crate) enum Started {
-    /// All of it.
-    Whole(TextAnswer),
-    /// What came so far, and what will come.
-    Stream { begun: Vec<TextChunk>, rest: TextStream },
 }
 
 /// A call that no upstream answered.
@@ -47,12 +35,15 @@ enum Next {
 
 impl Pipeline {
     /// Tries the admission's candidates.
-    pub(crate) async fn dispatch(&self, admission: &Admission) -> Result<Dispatched, Failure> {
+    pub(crate) async fn dispatch<C: Operation>(
+        &self,
+        admission: &Admission<C>,
+    ) -> Result<Dispatched<C::Reply>, Failure> {
         let mut attempt = 0;
         let mut place = 0;
         loop {
             let route = &admission.routes[place];
-            let error = match self.attempt(admission, route).await {
+            let error = match C::attempt(self, admission, route).await {
                 Ok(reply) => {
                     self.health.succeeded(&route.candidate);
                     return Ok(Dispatched {
@@ -77,7 +68,7 @@ impl Pipeline {
                     place += 1
                 }
                 Next::Again(wait) if self.health.may_retry(&route.candidate) => sleep(wait).await,
-                _ => return Err(self.public_failure(&error)),
+                _ => return Err(public_failure(&error, C::INPUT)),
             }
         }
     }
@@ -112,67 +103,22 @@ impl Pipeline {
         Duration::from_micros(self.health.draw(micros.saturating_add(1)))
     }
 
-    async fn attempt(&self, admission: &Admission, route: &Route) -> Result<Started, UpstreamError> {
-        let Some(text) = route.provider.text() else {
-            return Err(UpstreamError::connect("the provider does not generate text"));
-        };
-        let mut call = admission.request.call.clone();
-        call.upstream_model = route.candidate.upstream_model.clone();
-        let quote = admission.hold.terms().quote;
-        call.clamp_output = quote.must_clamp.then_some(quote.output_cap);
-        call.output_cap = quote.output_cap;
-        let ctx = admission.context(self.settings.timeouts.headers, self.settings.timeouts.idle);
-        match text.generate(&ctx, &call).await? {
-            TextReply::Whole(answer) => Ok(Started::Whole(answer)),
-            TextReply::Stream(stream) => self.peek(admission, stream).await,
-        }
-    }
-
-    /// Waits for the first content, or until the headers can be kept back no longer.
-    async fn peek(&self, admission: &Admission, mut stream: TextStream) -> Result<Started, UpstreamError> {
-        let timeouts = &self.settings.timeouts;
-        let patience = if admission.model.reasoning {
-            timeouts.first_content_reasoning
-        } else {
-            timeouts.first_content
-        };
-        let commit_at = Instant::now() + timeouts.commit.min(patience);
-        let mut begun = Vec::with_capacity(2);
-        loop {
-            let chunk = match timeout_at(commit_at, stream.next()).await {
-                Ok(Some(chunk)) => chunk?,
-                Ok(None) => return Err(UpstreamError::protocol("the stream ended before any content")),
-                Err(_) if timeouts.commit < patience => return Ok(Started::Stream { begun, rest: stream }),
-                Err(_) => return Err(UpstreamError::timeout("no content in time")),
-            };
-            let kind = chunk.kind;
-            begun.push(chunk);
-            match kind {
-                ChunkKind::Preamble => {}
-                ChunkKind::Content => return Ok(Started::Stream { begun, rest: stream }),
-                ChunkKind::Usage | ChunkKind::End => {
-                    return Err(UpstreamError::protocol("the stream has no content"));
-                }
-            }
-        }
-    }
-
-    /// The failure as the caller sees it: it names no company.
-    pub(crate) fn public_failure(&self, error: &UpstreamError) -> Failure {
-        let ending = if error.cause == UpstreamCause::Timeout {
-            Ending::Timeout
-        } else {
-            Ending::UpstreamError
-        };
-        Failure {
-            error: public_error(error),
-            ending,
-        }
-    }
-
     /// Waits for `future`, at most as long as a whole call may take.
     pub(crate) async fn within_total<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         timeout(self.settings.timeouts.total, future).await.ok()
+    }
+}
+
+/// The failure as the caller sees it: it names no company. `input` is the parameter that carries what the model reads.
+pub(crate) fn public_failure(error: &UpstreamError, input: &str) -> Failure {
+    let ending = if error.cause == UpstreamCause::Timeout {
+        Ending::Timeout
+    } else {
+        Ending::UpstreamError
+    };
+    Failure {
+        error: public_error(error, input),
+        ending,
     }
 }
 
@@ -186,7 +132,7 @@ pub(crate) fn total_timeout() -> Failure {
 }
 
 /// What a caller is told about a failed upstream.
-pub(crate) fn public_error(error: &UpstreamError) -> Error {
+pub(crate) fn public_error(error: &UpstreamError, input: &str) -> Error {
     let retry = Retry::After(error.retry_after.unwrap_or(Duration::from_secs(5)));
     let with_param = |public: Error| match &error.param {
         Some(param) => public.with_param(param.clone()),
@@ -212,7 +158,7 @@ pub(crate) fn public_error(error: &UpstreamError) -> Error {
             ErrorCode::ContextLengthExceeded,
             "The input and the requested output do not fit into the model's context. Shorten the input.",
         )
-        .with_param("messages"),
+        .with_param(input),
         UpstreamErrorKind::RateLimited => Error::new(
             ErrorCode::ModelUnavailable,
             "The model is at its capacity at the moment. Retry shortly.",

@@ -1,15 +1,19 @@
 //! One metered call: route → admit → dispatch → meter → settle. No HTTP, no SQL, no company's name.
 //!
 //! Each stage consumes the value of the one before it: [`Routed`] → [`Admission`] → (inside [`Pipeline::run`])
-//! `Dispatched` → `Ended` → `Charge`. The only way to an upstream is a live hold, because only an [`Admission`] makes
-//! the context that an upstream asks for. From dispatch to settlement a call goes on by itself when its caller leaves
-//! (`owned`), so that it ends properly.
+//! `Dispatched` → `Charge`. An operation, such as text generation or embeddings, says only how one candidate is tried
+//! and how its answer is delivered; the stages are the same for all. The only way to an upstream is a live hold, because
+//! only an [`Admission`] makes the context that an upstream asks for. From dispatch to settlement a call goes on by
+//! itself when its caller leaves (`owned`), so that it ends properly.
 
 pub mod admit;
 pub mod dispatch;
+pub mod embed;
+mod generate;
 pub mod health;
 mod meter;
 mod meters;
+mod operation;
 mod owned;
 pub mod route;
 pub mod run;
@@ -26,6 +30,7 @@ use tollgate_storage::LedgerStore;
 use tollgate_types::Clock;
 
 pub use admit::{Admission, CallRequest};
+pub use embed::Embedded;
 pub use health::Health;
 pub use route::{Providers, Route, Routed};
 pub use run::{Delivered, DeliveredStream, Piece, Served};

@@ -13,18 +13,20 @@ use tollgate_types::generate::GenerateResponse;
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, Error, HoldId, Usage};
-use tollgate_upstream::{Outline, Payload, TextChunk, TextStream};
+use tollgate_upstream::{CallContext, EmbedCall, Outline, Payload, TextChunk, TextStream};
 
 use crate::Pipeline;
 use crate::admit::Admission;
-use crate::dispatch::{Dispatched, Failure, Started, total_timeout};
+use crate::dispatch::{Dispatched, Failure, total_timeout};
+use crate::embed::Embedded;
 use crate::meter::Meter;
+use crate::operation::Operation;
 use crate::owned::{Caller, Owned};
 
 /// What the caller gets.
-pub struct Served {
+pub struct Served<A = Delivered> {
     /// The answer.
-    pub answer: Delivered,
+    pub answer: A,
     /// How long the upstream took until the answer, or the first content of it, was there.
     pub upstream_wait: Duration,
 }
@@ -63,11 +65,23 @@ pub enum Piece {
 }
 
 impl Pipeline {
-    /// Makes the call. It goes on when this future is dropped.
+    /// Generates text. The call goes on when this future is dropped.
     pub async fn run(self: &Arc<Self>, admission: Admission) -> Result<Served, Error> {
+        self.operate(admission).await
+    }
+
+    /// Turns texts into vectors, in the same way.
+    pub async fn embed(self: &Arc<Self>, admission: Admission<EmbedCall>) -> Result<Served<Embedded>, Error> {
+        self.operate(admission).await
+    }
+
+    fn operate<C: Operation>(
+        self: &Arc<Self>,
+        admission: Admission<C>,
+    ) -> Owned<Result<Served<C::Answer>, Error>> {
         let pipeline = self.clone();
         let (hold, account) = (admission.hold.id(), admission.request.caller.account_id());
-        let call = Owned::new(&self.calls, |caller| async move {
+        Owned::new(&self.calls, |caller| async move {
             let owned = AssertUnwindSafe(pipeline.clone().own(admission, caller)).catch_unwind();
             match owned.await {
                 Ok(served) => served,
@@ -76,16 +90,19 @@ impl Pipeline {
                     Err(Error::internal("the call panicked"))
                 }
             }
-        });
-        call.await
+        })
     }
 
-    async fn own(self: Arc<Self>, admission: Admission, caller: Caller) -> Result<Served, Error> {
+    async fn own<C: Operation>(
+        self: Arc<Self>,
+        admission: Admission<C>,
+        caller: Caller,
+    ) -> Result<Served<C::Answer>, Error> {
         let started = self.clock.monotonic_micros();
         let dispatched = self.dispatch_for(&admission, &caller).await;
         let upstream_wait = Duration::from_micros(self.clock.monotonic_micros().saturating_sub(started));
         let left = caller.has_left();
-        let answer = match dispatched {
+        match dispatched {
             Err(failure) => {
                 let ending = if left {
                     Ending::CallerGoneCut
@@ -93,43 +110,23 @@ impl Pipeline {
                     failure.ending
                 };
                 self.settle(admission, ending, &Meter::default(), "".into()).await;
-                return Err(failure.error);
+                Err(failure.error)
             }
-            Ok(Dispatched {
-                reply: Started::Whole(whole),
-                provider,
-            }) => {
-                let mut meter = Meter::default();
-                meter.whole(whole.usage, whole.output_bytes, self.clock.now());
-                let ending = if left {
-                    Ending::CallerGoneDrained
-                } else {
-                    Ending::Complete
-                };
-                Delivered::Whole {
-                    charge: self.settle(admission, ending, &meter, provider).await,
-                    payload: whole.payload,
-                    outline: whole.outline,
-                }
-            }
-            Ok(Dispatched {
-                reply: Started::Stream { begun, rest },
-                provider,
-            }) => {
-                let (pieces, receiver) = mpsc::channel(crate::stream::BUFFERED_PIECES);
-                let pieces = (!left).then_some(pieces);
-                self.start_pump(admission, provider, begun, rest, pieces);
-                Delivered::Stream(receiver)
-            }
-        };
-        Ok(Served {
-            answer,
-            upstream_wait,
-        })
+            Ok(dispatched) => Ok(Served {
+                answer: C::deliver(self, admission, dispatched, left).await,
+                upstream_wait,
+            }),
+        }
+    }
+
+    /// The frame in which an upstream may be called for this admission.
+    pub(crate) fn context<C>(&self, admission: &Admission<C>) -> CallContext {
+        let timeouts = &self.settings.timeouts;
+        admission.context(timeouts.headers, timeouts.idle)
     }
 
     /// A stream is pumped by a task of its own: its caller reads when it likes.
-    fn start_pump(
+    pub(crate) fn start_pump(
         self: Arc<Self>,
         admission: Admission,
         provider: Arc<str>,
@@ -149,7 +146,11 @@ impl Pipeline {
     }
 
     /// Dispatches; when the caller leaves meanwhile, waits on within the bounds of a drain.
-    async fn dispatch_for(&self, admission: &Admission, caller: &Caller) -> Result<Dispatched, Failure> {
+    async fn dispatch_for<C: Operation>(
+        &self,
+        admission: &Admission<C>,
+        caller: &Caller,
+    ) -> Result<Dispatched<C::Reply>, Failure> {
         let mut dispatch = pin!(self.within_total(self.dispatch(admission)));
         let finished = tokio::select! {
             biased;
@@ -166,10 +167,29 @@ impl Pipeline {
         drained.ok().flatten().unwrap_or_else(|| Err(total_timeout()))
     }
 
-    /// Stage 5. Never fails the caller's answer: a hold that cannot be settled is released by the sweep.
-    pub(crate) async fn settle(
+    /// Stages 4 and 5 of an answer that came all at once.
+    pub(crate) async fn settle_whole<C>(
         &self,
-        admission: Admission,
+        admission: Admission<C>,
+        reported: Option<Usage>,
+        output_bytes: u64,
+        provider: Arc<str>,
+        caller_left: bool,
+    ) -> Charge {
+        let mut meter = Meter::default();
+        meter.whole(reported, output_bytes, self.clock.now());
+        let ending = if caller_left {
+            Ending::CallerGoneDrained
+        } else {
+            Ending::Complete
+        };
+        self.settle(admission, ending, &meter, provider).await
+    }
+
+    /// Stage 5. Never fails the caller's answer: a hold that cannot be settled is released by the sweep.
+    pub(crate) async fn settle<C>(
+        &self,
+        admission: Admission<C>,
         ending: Ending,
         meter: &Meter,
         provider: Arc<str>,

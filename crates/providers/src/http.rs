@@ -72,7 +72,7 @@ impl Default for HttpSettings {
 type TlsClient = Client<TlsConnector, RequestBody>;
 
 /// The client of one process, shared by all providers. Connections with TLS are in pools of its own, one for each
-/// thread; those without are in the [`Endpoint`]'s ([`plain::Pool`] says why).
+/// thread; those without are in the [`Endpoint`]'s; the module `plain` says why.
 pub struct HttpClient {
     settings: HttpSettings,
     tls: ThreadLocal<TlsClient>,

@@ -1,8 +1,10 @@
 //! Nouns of the domain. No IO, no async, no clock reads outside [`clock`].
 //!
-//! Suggested reading order: [`id`], [`money`], [`usage`], [`price`], [`error`], [`clock`], [`generate`], [`stream`].
+//! Suggested reading order: [`id`], [`money`], [`usage`], [`price`], [`error`], [`clock`], [`generate`], [`stream`],
+//! [`embed`].
 
 pub mod clock;
+pub mod embed;
 pub mod error;
 pub mod format;
 pub mod generate;

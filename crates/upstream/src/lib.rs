@@ -1,11 +1,13 @@
 //! Ports: everything that is called. A provider says what it can do; each capability is one small trait.
 
 pub mod context;
+pub mod embed;
 pub mod error;
 pub mod provider;
 pub mod text;
 
 pub use context::{CallContext, Permit};
+pub use embed::{EmbedAnswer, EmbedCall, EmbedPayload, EmbedProvider};
 pub use error::{UpstreamCause, UpstreamError, UpstreamErrorKind};
 pub use provider::{ListedModel, Provider};
 pub use text::{

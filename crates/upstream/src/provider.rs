@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::embed::EmbedProvider;
 use crate::error::UpstreamError;
 use crate::text::TextProvider;
 
@@ -29,6 +30,11 @@ pub trait Provider: Send + Sync {
 
     /// Text generation.
     fn text(&self) -> Option<&dyn TextProvider> {
+        None
+    }
+
+    /// Embeddings.
+    fn embeddings(&self) -> Option<&dyn EmbedProvider> {
         None
     }
 

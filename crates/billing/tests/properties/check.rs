@@ -136,6 +136,22 @@ fn sound_books_have_no_fault_and_are_counted() {
 }
 
 #[test]
+fn what_a_call_cost_beyond_a_hold_of_zero_is_the_operators() {
+    let prices = Prices::default().with(Unit::Input, Credits::from_nanos(1_000_000));
+    let books = Books::of(&[ACCOUNT], &[(VERSION, prices)]);
+    ready(books.hold(hold(OPEN, 0, 100))).unwrap();
+    ready(books.settle(settlement(OPEN, 0, 20))).unwrap();
+    let report = ready(check_ledger(&books, true)).unwrap();
+    assert!(report.is_clean(), "{:?}", report.faults);
+    assert_eq!((report.usage_rows, report.revenue, report.overrun), (1, 0, 20));
+    // Without its row nobody could say what it was for.
+    let mut pages = books.pages();
+    pages.rows.clear();
+    let faults = check(&pages, true).faults;
+    assert!(faults.iter().any(|fault| fault.invariant == "I11"), "{faults:?}");
+}
+
+#[test]
 fn i1_books_sum_to_zero_and_balances_are_their_transfers() {
     breaks(&["I1"], |pages| *balance(pages, LedgerAccount::Cash) += 1);
     breaks(&["I1"], |pages| *balance(pages, LedgerAccount::Credits) -= 1);

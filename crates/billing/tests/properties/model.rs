@@ -15,6 +15,7 @@ pub fn model(prices: Prices, max_output_tokens: Option<u64>, context_window: Opt
         kind: ModelKind::Chat,
         release_date: None,
         context_window,
+        dimensions: None,
         max_output_tokens,
         input: Vec::new(),
         output: Vec::new(),
@@ -68,15 +69,17 @@ pub fn any_model() -> impl Strategy<Value = Model> {
 pub fn demand() -> impl Strategy<Value = Demand> {
     (
         2..1_000_000_u64,
+        prop_oneof![4 => Just(0), 1 => 0..1_000_000_u64],
         1..1_000_u64,
         prop_oneof![4 => Just(0), 1 => 0..20_000_000_u64],
         prop_oneof![4 => Just(0), 1 => 0..50_u64],
-        option::of(prop_oneof![1..100_000_u64, 1..=u64::from(u32::MAX)]),
+        option::of(prop_oneof![1 => Just(0), 4 => 1..100_000_u64, 4 => 1..=u64::from(u32::MAX)]),
         1..=128_u64,
     )
         .prop_map(
-            |(text_bytes, messages, media_bytes, images, max_tokens, n)| Demand {
+            |(text_bytes, tokens, messages, media_bytes, images, max_tokens, n)| Demand {
                 text_bytes,
+                tokens,
                 messages,
                 media_bytes,
                 images,

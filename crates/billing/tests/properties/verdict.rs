@@ -56,6 +56,7 @@ proptest! {
             prop_assert!(!failed && evidence.output_bytes > 0);
             prop_assert!(verdict.usage.total_input() <= demand.input_bound());
             prop_assert!(verdict.usage.total_output() <= evidence.output_bytes);
+            prop_assert!(!demand.is_input_only() || verdict.usage.total_output() == 0);
         }
     }
 }

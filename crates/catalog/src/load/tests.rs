@@ -153,3 +153,104 @@ fn aliases_stand_for_models_and_must_have_one() {
     input.aliases.insert("lost".to_owned(), "acme/none".to_owned());
     assert_eq!(load(&input).unwrap_err().path, "aliases.\"lost\"");
 }
+
+#[test]
+fn embedding_models_are_known_by_their_names() {
+    for name in [
+        "nomic-embed-text:latest",
+        "text-embedding-nomic-embed-text-v1.5",
+        "BAAI/bge-m3",
+        "intfloat/multilingual-e5-large",
+        "all-minilm:33m",
+        "Qwen/Qwen3-Embedding-8B",
+        "thenlper/gte-base",
+        "snowflake-arctic-embed2",
+    ] {
+        assert_eq!(ModelKind::of_name(name), ModelKind::Embedding, "{name}");
+    }
+    for name in [
+        "llama3:8b",
+        "gpt-oss-20b",
+        "embed/llama3",
+        "gemma3n-e5",
+        "mistral-7b-instruct",
+        "",
+    ] {
+        assert_eq!(ModelKind::of_name(name), ModelKind::Chat, "{name}");
+    }
+}
+
+#[test]
+fn the_type_follows_from_the_name_until_settings_say_it() {
+    let mut local = provider("ollama", "ollama");
+    local.default_price = Some(BTreeMap::from([("input".to_owned(), Credits::ZERO)]));
+    local.discovered = vec![
+        ("nomic-embed-text".to_owned(), None),
+        ("llama3:8b".to_owned(), Some(8192)),
+    ];
+    let said = [
+        ("ollama/llama3:8b", r#"type = "embedding""#),
+        (
+            "acme/vectors",
+            "type = \"embedding\"\ntargets = [\"ollama/x\"]\nlimits = { dimensions = 8 }",
+        ),
+        ("acme/words", "targets = [\"ollama/some-embed\"]"),
+    ];
+    let mut input = CatalogInput {
+        providers: vec![local],
+        ..CatalogInput::default()
+    };
+    let kinds = |input: &CatalogInput| -> Vec<(String, ModelKind)> {
+        let snapshot = load(input).unwrap();
+        let models = snapshot.models().iter();
+        models.map(|model| (model.id.to_string(), model.kind)).collect()
+    };
+    let expected = [
+        ("ollama/llama3:8b", ModelKind::Chat),
+        ("ollama/nomic-embed-text", ModelKind::Embedding),
+    ];
+    assert_eq!(kinds(&input), expected.map(|(id, kind)| (id.to_owned(), kind)));
+    for (id, text) in said {
+        input.models.insert(id.to_owned(), entry(text));
+    }
+    let snapshot = load(&input).unwrap();
+    for id in ["ollama/llama3:8b", "acme/vectors"] {
+        let model = snapshot.resolve(id).unwrap();
+        assert_eq!((model.kind, model.tools), (ModelKind::Embedding, false), "{id}");
+        assert_eq!(
+            (&model.input[..], &model.output[..]),
+            (&[Modality::Text][..], &[][..]),
+            "{id}"
+        );
+    }
+    assert_eq!(snapshot.resolve("acme/vectors").unwrap().dimensions, Some(8));
+    assert_eq!(snapshot.resolve("acme/words").unwrap().kind, ModelKind::Chat);
+}
+
+#[test]
+fn embedding_models_of_the_catalog_say_how_long_their_vectors_are() {
+    let rows = builtin::models().unwrap();
+    let vectors = rows.iter().filter(|row| row.kind == ModelKind::Embedding);
+    assert!(vectors.clone().count() >= 8);
+    for row in vectors {
+        assert!(
+            row.dimensions.is_some_and(|dimensions| dimensions > 0),
+            "{}",
+            row.id
+        );
+        assert!(
+            row.output.is_empty() && row.max_output_tokens.is_none(),
+            "{}",
+            row.id
+        );
+        let prices = row
+            .prices
+            .as_ref()
+            .map(|prices| prices.keys().collect::<Vec<_>>());
+        assert!(prices.is_none_or(|prices| prices == ["input"]), "{}", row.id);
+    }
+    assert!(
+        rows.iter()
+            .all(|row| row.kind == ModelKind::Embedding || row.dimensions.is_none())
+    );
+}

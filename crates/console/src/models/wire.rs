@@ -53,7 +53,7 @@ pub struct ModelRecord {
     pub pricing: BTreeMap<String, String>,
     /// Generation modes; none for text.
     pub modes: Vec<String>,
-    /// Limits of media models; none for text.
+    /// `dimensions` of an embedding model: the length of its longest vectors. Limits of media models; none for text.
     pub limits: BTreeMap<String, u64>,
     /// Whether its answers are simulated.
     pub simulated: bool,
@@ -96,7 +96,7 @@ impl From<&Model> for ModelRecord {
             },
             endpoints: match model.kind {
                 ModelKind::Chat => vec!["/v1/chat/completions"],
-                ModelKind::Embedding => Vec::new(),
+                ModelKind::Embedding => vec!["/v1/embeddings"],
             },
             structured_output: match model.structured_output {
                 StructuredOutput::JsonSchema => "json_schema",
@@ -106,7 +106,11 @@ impl From<&Model> for ModelRecord {
             batch_supported: false,
             pricing: pricing.collect(),
             modes: Vec::new(),
-            limits: BTreeMap::new(),
+            limits: model
+                .dimensions
+                .map(|dimensions| ("dimensions".to_owned(), dimensions))
+                .into_iter()
+                .collect(),
             simulated: model.simulated,
         }
     }

@@ -7,6 +7,7 @@
 //! `UPDATE_GOLDEN=1` writes what is derived (`ir.json`, `relayed.sse`): read it before you keep it.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod embeddings;
 mod ir;
 mod messages;
 
@@ -24,19 +25,26 @@ use tollgate_types::stream::StreamEvent;
 
 #[test]
 fn openai_chat() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/openai_chat");
+    let cases = cases("openai_chat");
+    assert!(cases.len() >= 10, "the cases are found");
+    cases.iter().for_each(check);
+}
+
+/// The cases of a format.
+fn cases(format: &str) -> Vec<Case> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(format);
     let names: BTreeSet<String> = fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .map(|file| file.split('.').next().unwrap().to_owned())
         .collect();
-    assert!(names.len() >= 10, "the cases are found");
-    for name in names {
-        check(&Case {
-            folder: folder.clone(),
-            name,
-        });
-    }
+    let case = |name| Case {
+        folder: folder.clone(),
+        name,
+    };
+    names.into_iter().map(case).collect()
 }
 
 struct Case {

@@ -124,6 +124,7 @@ fn demand(head: &ChatHead<'_>, body_bytes: usize) -> Demand {
     let only_pictures = head.media.audio == 0 && head.media.files == 0;
     Demand {
         text_bytes: body_bytes.saturating_sub(inline),
+        tokens: 0,
         messages: u64::from(head.messages),
         media_bytes: if only_pictures { 0 } else { inline },
         images: u64::from(head.media.images),

@@ -13,10 +13,11 @@ use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
-    CallContext, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply,
-    UpstreamCause, UpstreamError, UpstreamErrorKind,
+    CallContext, EmbedProvider, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider,
+    TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
+use super::embeddings::EmbeddingsEndpoint;
 use super::presets::Preset;
 use super::{listing, stream};
 use crate::crossing::{self, not_in_format};
@@ -28,12 +29,13 @@ use crate::refusal;
 /// A provider that speaks chat completions.
 #[derive(Debug)]
 pub struct OpenAiCompatible {
-    id: Arc<str>,
+    pub(super) id: Arc<str>,
     /// Marks the reasoning that comes from here.
     origin: String,
     preset: &'static Preset,
-    http: Arc<HttpClient>,
+    pub(super) http: Arc<HttpClient>,
     chat: Endpoint,
+    pub(super) embeddings: Option<EmbeddingsEndpoint>,
     models: Endpoint,
 }
 
@@ -49,11 +51,14 @@ impl OpenAiCompatible {
         if base.is_secure() {
             http.check_tls()?;
         }
+        let embeddings = preset.embeddings.as_ref();
+        let embeddings = embeddings.map(|row| EmbeddingsEndpoint::new(row, base, credentials));
         Ok(Self {
             origin: origin_of(&id),
             id,
             preset,
             http,
+            embeddings: embeddings.transpose()?,
             chat: Endpoint::new(base, preset.chat_path, credentials)?,
             models: Endpoint::new(base, "/models", credentials)?,
         })
@@ -225,6 +230,10 @@ impl Provider for OpenAiCompatible {
 
     fn text(&self) -> Option<&dyn TextProvider> {
         Some(self)
+    }
+
+    fn embeddings(&self) -> Option<&dyn EmbedProvider> {
+        self.embeddings.as_ref().map(|_| self as &dyn EmbedProvider)
     }
 
     async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {

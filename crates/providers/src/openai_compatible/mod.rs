@@ -2,12 +2,13 @@
 //! on; the answer's bytes come back the same way.
 
 mod adapter;
+mod embeddings;
 mod listing;
 pub mod presets;
 mod stream;
 
 pub use adapter::OpenAiCompatible;
-pub use presets::{Auth, Key, PRESETS, Preset, preset};
+pub use presets::{Auth, Embeddings, Key, PRESETS, Preset, preset};
 
 #[cfg(test)]
 mod tests;

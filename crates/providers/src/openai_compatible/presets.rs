@@ -26,6 +26,22 @@ pub enum Key {
     Optional,
 }
 
+/// How a provider's embeddings differ from OpenAI's.
+#[derive(Clone, Copy, Debug)]
+pub struct Embeddings {
+    /// The path under the base.
+    pub path: &'static str,
+    /// Fields of the format that it refuses and that change nothing about the vectors: they are dropped. Without
+    /// `encoding_format` it answers numbers, and the gateway writes them as the caller wants.
+    pub drops: &'static [&'static str],
+    /// Fields outside the format that are let through to it.
+    pub vendor_fields: &'static [&'static str],
+    /// Under which name it knows the length of the vectors; `None` when it cannot be chosen.
+    pub dimensions: Option<&'static str>,
+    /// Where this is from.
+    pub source: &'static str,
+}
+
 /// A provider that speaks the format of chat completions, and how it differs from OpenAI.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
@@ -41,6 +57,8 @@ pub struct Preset {
     pub base_path: &'static str,
     /// Path of chat completions under the base.
     pub chat_path: &'static str,
+    /// Its embeddings, when it has any.
+    pub embeddings: Option<Embeddings>,
     /// Whether a key is needed.
     pub key: Key,
     /// How it is shown.
@@ -64,6 +82,15 @@ pub struct Preset {
 
 const UNSAID: &str = "";
 
+/// Embeddings as OpenAI has them.
+const EMBEDDINGS: Embeddings = Embeddings {
+    path: "/embeddings",
+    drops: &[],
+    vendor_fields: &[],
+    dimensions: Some("dimensions"),
+    source: UNSAID,
+};
+
 /// What most providers have in common; no provider itself.
 const USUAL: Preset = Preset {
     name: UNSAID,
@@ -72,6 +99,7 @@ const USUAL: Preset = Preset {
     base_url_env: None,
     base_path: "/v1",
     chat_path: "/chat/completions",
+    embeddings: None,
     key: Key::Optional,
     auth: Auth::Bearer,
     cap_name: CapName::AsSent,
@@ -119,6 +147,10 @@ pub const PRESETS: &[Preset] = &[
         cap_name: CapName::MaxCompletionTokens,
         developer_as_system: false,
         source: "https://platform.openai.com/docs/api-reference/chat/create",
+        embeddings: Some(Embeddings {
+            source: "https://platform.openai.com/docs/api-reference/embeddings/create",
+            ..EMBEDDINGS
+        }),
         ..USUAL
     },
     Preset {
@@ -132,6 +164,10 @@ pub const PRESETS: &[Preset] = &[
         vendor_fields: &["data_sources"],
         developer_as_system: false,
         source: "https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle",
+        embeddings: Some(Embeddings {
+            source: "https://learn.microsoft.com/azure/foundry/openai/latest",
+            ..EMBEDDINGS
+        }),
         ..USUAL
     },
     Preset {
@@ -152,6 +188,11 @@ pub const PRESETS: &[Preset] = &[
         ],
         developer_as_system: false,
         source: "https://openrouter.ai/docs/api-reference/overview",
+        embeddings: Some(Embeddings {
+            vendor_fields: &["provider", "input_type"],
+            source: "https://openrouter.ai/docs/api-reference/embeddings/create-embeddings",
+            ..EMBEDDINGS
+        }),
         ..USUAL
     },
     Preset {
@@ -193,6 +234,12 @@ pub const PRESETS: &[Preset] = &[
             "context_length_exceeded_behavior",
         ],
         source: "https://docs.together.ai/reference/chat-completions",
+        embeddings: Some(Embeddings {
+            drops: &["encoding_format", "user"],
+            dimensions: None,
+            source: "https://docs.together.ai/reference/embeddings",
+            ..EMBEDDINGS
+        }),
         ..USUAL
     },
     Preset {
@@ -222,6 +269,13 @@ pub const PRESETS: &[Preset] = &[
             "context_length_exceeded_behavior",
         ],
         source: "https://docs.fireworks.ai/api-reference/post-chatcompletions",
+        embeddings: Some(Embeddings {
+            // It answers 400 to every field that it does not know.
+            drops: &["encoding_format", "user"],
+            vendor_fields: &["prompt_template", "normalize"],
+            source: "https://docs.fireworks.ai/api-reference/creates-an-embedding-vector-representing-the-input-text",
+            ..EMBEDDINGS
+        }),
         ..USUAL
     },
     Preset {
@@ -245,6 +299,12 @@ pub const PRESETS: &[Preset] = &[
         drops: BOOKKEEPING_AND_STREAM_OPTIONS,
         vendor_fields: &["random_seed", "safe_prompt", "prompt_mode"],
         source: "https://docs.mistral.ai/api/endpoint/chat",
+        embeddings: Some(Embeddings {
+            drops: &["user"],
+            dimensions: Some("output_dimension"),
+            source: "https://docs.mistral.ai/api/endpoint/embeddings",
+            ..EMBEDDINGS
+        }),
         ..USUAL
     },
     Preset {
@@ -301,6 +361,12 @@ pub const PRESETS: &[Preset] = &[
             "max_thinking_tokens",
         ],
         source: "https://docs.nvidia.com/nim/large-language-models/latest/api-reference.html",
+        embeddings: Some(Embeddings {
+            drops: &["user"],
+            vendor_fields: &["input_type", "truncate"],
+            source: "https://docs.nvidia.com/nim/nemo-retriever/text-embedding/latest/reference.html",
+            ..EMBEDDINGS
+        }),
         ..USUAL
     },
     Preset {
@@ -312,6 +378,11 @@ pub const PRESETS: &[Preset] = &[
         vendor_fields: &["reasoning"],
         local_port: Some(11434),
         source: "https://docs.ollama.com/api/openai-compatibility",
+        embeddings: Some(Embeddings {
+            drops: &["user"],
+            source: "https://docs.ollama.com/api/openai-compatibility",
+            ..EMBEDDINGS
+        }),
         ..USUAL
     },
     Preset {
@@ -352,6 +423,12 @@ pub const PRESETS: &[Preset] = &[
         local_port: Some(8080),
         source: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
         counts_one_answer: true,
+        embeddings: Some(Embeddings {
+            drops: &["user"],
+            dimensions: None,
+            source: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
+            ..EMBEDDINGS
+        }),
         ..USUAL
     },
     Preset {
@@ -389,6 +466,11 @@ pub const PRESETS: &[Preset] = &[
         ],
         local_port: Some(8000),
         source: "https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/openai/chat_completion/protocol.py",
+        embeddings: Some(Embeddings {
+            vendor_fields: &["truncate_prompt_tokens", "add_special_tokens", "normalize"],
+            source: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
+            ..EMBEDDINGS
+        }),
         ..USUAL
     },
     Preset {
@@ -415,6 +497,10 @@ pub const PRESETS: &[Preset] = &[
         ],
         local_port: Some(30000),
         source: "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py",
+        embeddings: Some(Embeddings {
+            source: "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py",
+            ..EMBEDDINGS
+        }),
         ..USUAL
     },
     Preset {
@@ -426,6 +512,12 @@ pub const PRESETS: &[Preset] = &[
         vendor_fields: &["top_k", "min_p", "repeat_penalty"],
         local_port: Some(1234),
         source: "https://lmstudio.ai/docs/developer/openai-compat/chat-completions",
+        embeddings: Some(Embeddings {
+            drops: &["encoding_format", "user"],
+            dimensions: None,
+            source: "https://lmstudio.ai/docs/developer/openai-compat/embeddings",
+            ..EMBEDDINGS
+        }),
         ..USUAL
     },
     Preset {
@@ -433,6 +525,11 @@ pub const PRESETS: &[Preset] = &[
         title: "Any other server of the format",
         vendor_fields: &["top_k", "min_p", "repetition_penalty", "chat_template_kwargs"],
         source: "-",
+        embeddings: Some(Embeddings {
+            vendor_fields: &["input_type"],
+            source: "-",
+            ..EMBEDDINGS
+        }),
         ..USUAL
     },
 ];

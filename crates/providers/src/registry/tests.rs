@@ -29,6 +29,7 @@ fn blocks_become_providers_of_their_name() {
         let provider = built(&block(name, preset, base_url, None)).unwrap();
         assert_eq!(provider.id(), name);
         assert!(provider.text().is_some());
+        assert!(provider.embeddings().is_some());
         assert_eq!(provider.is_simulated(), preset == Some("sim") || name == "sim");
     }
 }

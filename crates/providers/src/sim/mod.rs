@@ -3,6 +3,7 @@
 
 mod answer;
 mod calls;
+mod embeddings;
 mod failure;
 mod grammar;
 mod logprobs;
@@ -20,7 +21,8 @@ use tokio::time::sleep;
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{ErrorCode, Format};
 use tollgate_upstream::{
-    CallContext, ListedModel, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamError,
+    CallContext, EmbedProvider, ListedModel, Payload, Provider, TextAnswer, TextCall, TextProvider,
+    TextReply, UpstreamError,
 };
 
 use answer::Answer;
@@ -32,6 +34,8 @@ use crate::crossing;
 const CHAT: &str = "chat";
 /// Its context, as the catalog says.
 const CONTEXT_WINDOW: u64 = 1_000_000;
+/// The one model that makes vectors, and its context.
+const EMBEDDINGS: (&str, u64) = ("embeddings", 8_192);
 /// When every answer was made (2026-01-01, 00:00 UTC): the same request has the same answer at any time.
 const CREATED: i64 = 1_767_225_600;
 
@@ -154,11 +158,17 @@ impl Provider for Simulator {
         Some(self)
     }
 
+    fn embeddings(&self) -> Option<&dyn EmbedProvider> {
+        Some(self)
+    }
+
     async fn list_models(&self, _timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
-        Ok(vec![ListedModel {
-            name: CHAT.to_owned(),
-            context_window: Some(CONTEXT_WINDOW),
-        }])
+        let models = [(CHAT, CONTEXT_WINDOW), EMBEDDINGS];
+        let listed = models.map(|(name, window)| ListedModel {
+            name: name.to_owned(),
+            context_window: Some(window),
+        });
+        Ok(listed.to_vec())
     }
 }
 

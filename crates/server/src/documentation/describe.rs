@@ -29,6 +29,10 @@ pub(super) const BODIES: &[(&str, &str)] = &[
         "count_message_tokens",
         r#"{"model": "sim/chat", "messages": [{"role": "user", "content": "Say hello."}]}"#,
     ),
+    (
+        "create_embeddings",
+        r#"{"model": "sim/embeddings", "input": ["A red fox.", "A brown bear."], "dimensions": 4}"#,
+    ),
 ];
 
 /// Values of path parameters for examples.

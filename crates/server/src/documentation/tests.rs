@@ -160,6 +160,9 @@ fn examples_are_valid_requests() {
                 };
                 validate(body.as_bytes(), Version::default(), purpose).unwrap();
             }
+            "create_embeddings" => {
+                tollgate_formats::embeddings::validate(body.as_bytes()).unwrap();
+            }
             other => panic!("nothing checks the example of {other}"),
         }
     }

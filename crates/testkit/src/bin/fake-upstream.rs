@@ -12,9 +12,9 @@ Usage: fake-upstream [--port N] [--api-key KEY] [--models A,B,C]
 
   --port N        listen on 127.0.0.1:N; 0, the default, takes a free port
   --api-key KEY   answer 401 to requests without this key
-  --models A,B    the ids that GET /v1/models lists; chat completions take any model
+  --models A,B    the ids that GET /v1/models lists; chat completions and embeddings take any model
 
-The first line printed is the base URL. The reply is picked by a directive in the last user message:
+The first line printed is the base URL. The reply is picked by a directive in the last user message, or the last text to embed:
   [[tokens=20 delay=50 pace=5 reason=8 tool=NAME:{json} refuse error=CODE status=500 cut=EVENT]]
   [[prompt=12 completion=34 cached=5]]   the usage to report
   [[fault=NAME]]                         hang, reset, garbage, usage-huge, … (an unknown name is answered with 400)

@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
+use super::embeddings::Embeddings;
+
 /// The part of a `POST …/chat/completions` body that decides about the answer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ChatRequest {
     /// Whether it is in the format of messages.
     pub messages_format: bool,
@@ -29,6 +31,8 @@ pub(super) struct ChatRequest {
     pub last_user_text: String,
     /// One token for each four bytes of message text, at least one.
     pub prompt_tokens: u64,
+    /// There when it is no chat completion but a request for vectors.
+    pub embeddings: Option<Embeddings>,
 }
 
 impl ChatRequest {
@@ -81,6 +85,7 @@ impl ChatRequest {
                 .map(message_text)
                 .unwrap_or_default(),
             prompt_tokens: (text_bytes as u64).div_ceil(4).max(1),
+            embeddings: None,
         })
     }
 }

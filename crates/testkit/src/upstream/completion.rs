@@ -5,9 +5,13 @@ use serde_json::{Map, Value, json};
 use super::answer::Answer;
 use super::chat_request::ChatRequest;
 use super::composed::{Choice, Composed};
+use super::embeddings;
 
 /// The whole body, as JSON text.
 pub(super) fn body(answer: &Answer, composed: &Composed, request: &ChatRequest) -> String {
+    if let Some(asked) = &request.embeddings {
+        return embeddings::body(answer, composed, asked);
+    }
     let choices: Vec<Value> = (composed.choices.iter().enumerate())
         .map(|(index, choice)| {
             json!({

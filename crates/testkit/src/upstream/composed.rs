@@ -37,7 +37,10 @@ impl Composed {
         let per_choice = choice.tokens();
         let counted = Tokens {
             prompt: request.prompt_tokens,
-            completion: per_choice * request.choices as u64,
+            completion: match request.embeddings {
+                None => per_choice * request.choices as u64,
+                Some(_) => 0,
+            },
             cached: answer.cached_tokens,
             cache_write: answer.cache_write_tokens,
             reasoning: (choice.reasoning.len() * request.choices) as u64,

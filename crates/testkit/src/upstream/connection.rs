@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use super::chat_request::ChatRequest;
 use super::composed::Composed;
+use super::embeddings;
 use super::plan::{Ending, Piece, Plan};
 use super::received::{ReceivedRequest, read_body, read_head};
 use super::reply::{Content, Reply};
@@ -47,7 +48,7 @@ async fn serve_one(
     head.request.connection = number;
     head.request.sequence = script.count_request();
     let sequence = head.request.sequence;
-    let early = if is_chat(&head.request) {
+    let early = if is_chat(&head.request) || is_embeddings(&head.request) {
         script.reply_before_body()
     } else {
         None
@@ -105,6 +106,10 @@ fn is_chat(request: &ReceivedRequest) -> bool {
     request.method == "POST" && (path.ends_with("/chat/completions") || path.ends_with("/messages"))
 }
 
+fn is_embeddings(request: &ReceivedRequest) -> bool {
+    request.method == "POST" && request.bare_path().ends_with("/embeddings")
+}
+
 /// The reply to a request that was read whole.
 fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequest>) {
     let path = request.bare_path();
@@ -120,8 +125,13 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
             None,
         );
     }
-    if is_chat(request) {
-        return match ChatRequest::parse(&request.body, path.ends_with("/messages")) {
+    if is_chat(request) || is_embeddings(request) {
+        let parsed = if is_chat(request) {
+            ChatRequest::parse(&request.body, path.ends_with("/messages"))
+        } else {
+            embeddings::parse(&request.body)
+        };
+        return match parsed {
             Ok(chat) => (script.chat_reply(&chat), Some(chat)),
             Err(problem) => (Reply::error(400, "invalid_request", &problem), None),
         };

@@ -1,5 +1,5 @@
-//! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions`, Anthropic's `POST …/messages` and
-//! `GET …/models`, byte by byte.
+//! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions` and `POST …/embeddings`, Anthropic's
+//! `POST …/messages`, and `GET …/models`, byte by byte.
 //!
 //! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
 //! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
@@ -11,6 +11,7 @@ mod composed;
 mod connection;
 mod delivery;
 mod directive;
+mod embeddings;
 mod faults;
 mod gate;
 mod gzip;
@@ -37,6 +38,7 @@ use tokio::time::{Instant, timeout_at};
 
 pub use answer::{Answer, Usage, UsagePlace};
 pub use delivery::{At, Framing, How, LineEnd, Writes};
+pub use embeddings::vector;
 pub use faults::{FAULTS, Fault, Outcome, fault};
 pub use gate::Gate;
 pub use received::ReceivedRequest;
@@ -51,7 +53,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// The running upstream. It stops, with all its connections, when it is dropped.
 ///
 /// A chat completion, or a message, gets the first of: the queue of its model, the common queue, the directive in its last user
-/// message, the standing reply of its model, the default (an echo).
+/// message, the standing reply of its model, the default (an echo). Embeddings get the same with their last text; of an
+/// answer nothing but the usage matters to them.
 pub struct FakeUpstream {
     address: SocketAddr,
     script: Arc<Script>,

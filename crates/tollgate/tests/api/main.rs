@@ -16,6 +16,7 @@
 mod auth;
 mod bad_input;
 mod crash;
+mod embeddings;
 mod limits;
 mod messages;
 mod models;

@@ -84,6 +84,19 @@ async fn say_it_everywhere(scene: &Scene) {
             .push(Reply::answer(Answer::text(ANSWER)).error_after(2, "x", PROMPT));
         scene.chat(&with(body.clone(), json!({"stream": stream}))).await;
     }
+    for (input, status) in [
+        (json!(PROMPT), 200),
+        (json!([PROMPT, 5]), 400),
+        (json!(["a", format!("[[sim {PROMPT}]]")]), 400),
+        (json!(format!("{PROMPT} [[sim error=upstream_error]]")), 502),
+    ] {
+        let body = json!({"model": "sim/embeddings", "user": PROMPT, "input": input});
+        let response = scene
+            .client()
+            .post_json("/v1/embeddings", &scene.key.secret, &body)
+            .await;
+        assert_eq!(response.status, status, "{}", response.text());
+    }
     // Bad input with it, in values and in what is no JSON.
     let post = |body: String| {
         Request::post(CHAT, body)

@@ -188,7 +188,16 @@ fn a_server_of_ones_own_is_asked_with_its_key_and_its_models_are_counted() {
         .iter()
         .map(|model| &model["id"])
         .collect();
-    assert_eq!(ids, ["acme/large", "all/large", "all/small", "sim/chat"]);
+    assert_eq!(
+        ids,
+        [
+            "acme/large",
+            "all/large",
+            "all/small",
+            "sim/chat",
+            "sim/embeddings"
+        ]
+    );
 
     let file = installation.write("wrong.toml", &block("gpu", "api_key_env = \"WRONG\""));
     let ended = installation.run(&["doctor", "--config", file.to_str().unwrap()]);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use tollgate_formats::embeddings;
 use tollgate_formats::openai_chat::Field;
 
 use crate::http::BaseUrl;
@@ -73,6 +74,46 @@ fn fields_are_what_they_are_said_to_be() {
                 !never.contains(field),
                 "{}: {field} must not be let through",
                 preset.name
+            );
+        }
+    }
+}
+
+#[test]
+fn embeddings_are_as_they_are_said_to_be() {
+    let with = PRESETS.iter().filter(|preset| preset.embeddings.is_some());
+    assert!(with.clone().count() >= 10);
+    let page = PAGE.split("### Embeddings").nth(1).unwrap();
+    let page = page.split("\n## ").next().unwrap();
+    for preset in PRESETS {
+        let name = preset.name;
+        assert!(
+            page.contains(&format!("`{name}`")),
+            "{name} is not in the table of embeddings"
+        );
+        let Some(row) = preset.embeddings else {
+            continue;
+        };
+        assert!(row.path.starts_with('/') && !row.source.is_empty(), "{name}");
+        for field in row.drops {
+            let known = embeddings::Field::parse(field);
+            assert!(
+                matches!(
+                    known,
+                    Some(embeddings::Field::User | embeddings::Field::EncodingFormat)
+                ),
+                "{name}: without {field} the vectors are others"
+            );
+        }
+        for field in row.vendor_fields {
+            assert_eq!(
+                embeddings::Field::parse(field),
+                None,
+                "{name}: {field} is of the format"
+            );
+            assert!(
+                page.contains(&format!("`{field}`")),
+                "{name}: {field} is not documented"
             );
         }
     }

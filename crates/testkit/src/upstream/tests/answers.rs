@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::answer::tokens_of;
-use super::super::{Answer, Reply, Usage, UsagePlace};
+use super::super::{Answer, FakeUpstream, Reply, Usage, UsagePlace, vector};
+use super::client::{Client, Response, post};
 use super::{Ended, request, respond, streamed_text};
 use crate::upstream::schema;
 
@@ -373,4 +374,40 @@ fn tokens_join_to_the_text() {
         );
     }
     assert_eq!(tokens_of("Good day to you"), ["Good", " day", " to", " you"]);
+}
+
+async fn embeddings(upstream: &FakeUpstream, body: &Value) -> Response {
+    let mut client = Client::to(upstream).await;
+    client.send(&post("/v1/embeddings", &body.to_string())).await;
+    client.read().await
+}
+
+#[tokio::test]
+async fn answers_embeddings_with_vectors_that_can_be_worked_out() {
+    let upstream = FakeUpstream::start().await;
+    upstream.push(Reply::answer(Answer::words(9).as_model("v-1")));
+    let body = json!({"model": "v", "input": ["four", "eight-by"], "dimensions": 3});
+    let response = embeddings(&upstream, &body).await;
+    assert_eq!((response.status, response.ended.clone()), (200, Ended::Whole));
+    let body = response.json();
+    assert_eq!((&body["object"], &body["model"]), (&json!("list"), &json!("v-1")));
+    assert_eq!(body["usage"], json!({"prompt_tokens": 3, "total_tokens": 3}));
+    for (index, item) in body["data"].as_array().unwrap().iter().enumerate() {
+        assert_eq!(item["embedding"], json!(vector(index, 3)));
+        assert_eq!(item["index"], index);
+    }
+    let packed =
+        json!({"model": "v", "input": [[1, 2], [3]], "encoding_format": "base64", "output_dimension": 1});
+    let response = embeddings(&upstream, &packed).await.json();
+    assert_eq!(response["usage"]["prompt_tokens"], 3);
+    // A third, its lowest byte first.
+    assert_eq!(response["data"][0]["embedding"], "q6qqPg==");
+    let fault = json!({"model": "v", "input": "[[status=503 error=overloaded]]"});
+    assert_eq!(embeddings(&upstream, &fault).await.status, 503);
+    assert_eq!(upstream.served().len(), 2);
+    assert_eq!(
+        upstream.served()[0].used.completion,
+        0,
+        "vectors are no completion"
+    );
 }

@@ -1,0 +1,116 @@
+//! Vectors on the wire. The way from one encoding to the other and back loses nothing: numbers are read to the nearest
+//! 32-bit float and written with the fewest digits that read back as the same one.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::head::Encoding;
+use crate::error::{DecodeError, Flaw};
+use crate::json::{Kind, Reader};
+
+/// A vector that was passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) encoding: Encoding,
+    /// Bytes of it on the wire.
+    pub(super) bytes: u64,
+}
+
+/// Passes over the value under the cursor. `None` for what is no vector: neither numbers nor base64 of whole floats, or
+/// empty.
+pub(super) fn pass(reader: &mut Reader<'_>) -> Result<Option<Seen>, Flaw> {
+    let start = reader.place();
+    let encoding = match reader.kind()? {
+        Kind::Array => {
+            reader.begin_array()?;
+            let (mut some, mut all) = (false, true);
+            while reader.item()? {
+                some = true;
+                if reader.kind()? == Kind::Number {
+                    reader.number()?;
+                } else {
+                    all = false;
+                    reader.skip()?;
+                }
+            }
+            (some && all).then_some(Encoding::Float)
+        }
+        Kind::String => {
+            let text = reader.string()?.decoded();
+            is_base64(text.as_bytes()).then_some(Encoding::Base64)
+        }
+        _ => {
+            reader.skip()?;
+            None
+        }
+    };
+    let bytes = u64::from(reader.end() - start);
+    Ok(encoding.map(|encoding| Seen { encoding, bytes }))
+}
+
+fn is_base64(text: &[u8]) -> bool {
+    let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
+    let (digits, _) = text.split_at(text.len() - padding);
+    let floats = (text.len() / 4 * 3).saturating_sub(padding);
+    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    text.len().is_multiple_of(4)
+        && padding <= 2
+        && floats > 0
+        && floats.is_multiple_of(4)
+        && digits.iter().all(is_digit)
+}
+
+/// Reads the vector under the cursor, in whichever encoding.
+pub(super) fn read(reader: &mut Reader<'_>) -> Result<Vec<f32>, Flaw> {
+    let no_vector = || {
+        Box::new(DecodeError::invalid(
+            "embedding",
+            "An embedding is not a vector of 32-bit floats.",
+        ))
+    };
+    let vector: Vec<f32> = match reader.kind()? {
+        Kind::Array => {
+            let mut vector = Vec::new();
+            reader.begin_array()?;
+            while reader.item()? {
+                if reader.kind()? != Kind::Number {
+                    return Err(no_vector());
+                }
+                vector.push(reader.number()?.token.parse().map_err(|_| no_vector())?);
+            }
+            vector
+        }
+        Kind::String => {
+            let bytes = STANDARD
+                .decode(&*reader.string()?.decoded())
+                .map_err(|_| no_vector())?;
+            let (floats, rest) = bytes.as_chunks();
+            if !rest.is_empty() {
+                return Err(no_vector());
+            }
+            floats.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+        }
+        _ => return Err(no_vector()),
+    };
+    // JSON has no word for what is not a number.
+    if vector.is_empty() || vector.iter().any(|value| !value.is_finite()) {
+        return Err(no_vector());
+    }
+    Ok(vector)
+}
+
+/// Appends a vector of finite numbers.
+pub(super) fn write(out: &mut Vec<u8>, vector: &[f32], encoding: Encoding) {
+    match encoding {
+        Encoding::Float => {
+            let text = serde_json::to_vec(vector);
+            out.extend_from_slice(&text.unwrap_or_default());
+        }
+        Encoding::Base64 => {
+            let bytes: Vec<u8> = vector.iter().flat_map(|value| value.to_le_bytes()).collect();
+            out.push(b'"');
+            out.extend_from_slice(STANDARD.encode(bytes).as_bytes());
+            out.push(b'"');
+        }
+    }
+}

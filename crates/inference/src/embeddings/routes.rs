@@ -1,0 +1,41 @@
+//! Handlers.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::Response;
+use tollgate_edge::body::JSON_BODY;
+use tollgate_edge::context::Context;
+use tollgate_edge::{ApiError, ErrorBody, JsonBody, WorkCaller};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::service;
+use super::wire::{CreateEmbeddings, EmbeddingList};
+use crate::Inference;
+
+/// The routes of this group.
+pub fn routes() -> OpenApiRouter<Inference> {
+    OpenApiRouter::new().routes(routes!(create_embeddings))
+}
+
+/// Turns texts into vectors, which are near each other where the texts mean the same. Only input is charged.
+#[utoipa::path(
+    post, path = "/v1/embeddings", tag = "Text", operation_id = "create_embeddings",
+    request_body = CreateEmbeddings,
+    responses((status = 200, body = EmbeddingList), (status = "default", body = ErrorBody)),
+    security(("bearer" = []), ("x-api-key" = []))
+)]
+async fn create_embeddings(
+    WorkCaller(caller): WorkCaller,
+    Context(ctx): Context,
+    State(inference): State<Inference>,
+    JsonBody(body): JsonBody<JSON_BODY>,
+) -> Result<Response, ApiError> {
+    let bytes = service::create(&inference.pipeline, &ctx, caller, body).await?;
+    let mut response = Response::new(Body::from(bytes));
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    Ok(response)
+}

@@ -1,0 +1,147 @@
+//! The use case: validate, route, admit, embed, encode.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tollgate_accounts::Caller;
+use tollgate_billing::Demand;
+use tollgate_catalog::{Model, ModelKind};
+use tollgate_edge::RequestContext;
+use tollgate_formats::embeddings::{self, EmbedHead, Encoding, Field, ResponseHead};
+use tollgate_pipeline::{CallRequest, Embedded, Pipeline, Routed};
+use tollgate_types::{Error, ErrorCode};
+use tollgate_upstream::{EmbedCall, EmbedPayload, EmbedProvider, Outline};
+
+const ENDPOINT: &str = "/v1/embeddings";
+
+pub(super) async fn create(
+    pipeline: &Arc<Pipeline>,
+    ctx: &RequestContext,
+    caller: Caller,
+    body: Bytes,
+) -> Result<Bytes, Error> {
+    let head = embeddings::validate(&body)?;
+    let mut routed = pipeline.route(&head.model)?;
+    check_model(&routed.model, &head)?;
+    check_providers(&mut routed, &head)?;
+    note_ignored(&routed, &head, ctx);
+    let (public_model, encoding) = (routed.public_model.clone(), head.encoding);
+    let request = CallRequest {
+        caller,
+        request: ctx.id,
+        accepted_at: ctx.accepted_at,
+        endpoint: ENDPOINT,
+        demand: demand(&head),
+        call: EmbedCall {
+            upstream_model: public_model.clone(),
+            outline: Some(Outline::new(head.into_owned())),
+            body: body.clone(),
+        },
+    };
+    let admitted = pipeline.admit(routed, request).await;
+    let (admission, tokens) = admitted.map_err(|refused| {
+        if let Some(tokens) = refused.tokens {
+            ctx.note_tokens(tokens);
+        }
+        refused.error
+    })?;
+    ctx.note_tokens(tokens);
+    let served = pipeline.embed(admission).await?;
+    ctx.note_upstream_wait(served.upstream_wait);
+    ctx.note_cost(served.answer.charge.amount);
+    encode(&served.answer, &public_model, encoding)
+}
+
+/// Refuses what the model cannot do: 400 for another kind of model, 422 for vectors longer than its own.
+pub(super) fn check_model(model: &Model, head: &EmbedHead<'_>) -> Result<(), Error> {
+    if model.kind != ModelKind::Embedding {
+        return Err(unsupported_endpoint());
+    }
+    let asked = head.dimensions.map(u64::from);
+    let (Some(asked), Some(longest)) = (asked, model.dimensions) else {
+        return Ok(());
+    };
+    if asked <= longest {
+        return Ok(());
+    }
+    let message = format!("'dimensions' is {asked} and the vectors of this model have at most {longest}.");
+    Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param("dimensions"))
+}
+
+fn unsupported_endpoint() -> Error {
+    let message =
+        "This model makes no embeddings. Its record in GET /v1/models names the endpoints it serves.";
+    Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model")
+}
+
+/// Keeps the candidates that can carry the request. Fields that the format does not know are let through when a provider
+/// knows them.
+fn check_providers(routed: &mut Routed, head: &EmbedHead<'_>) -> Result<(), Error> {
+    let mut keep = |can_carry: &dyn Fn(&dyn EmbedProvider) -> bool| {
+        routed.retain(|provider| provider.embeddings().is_some_and(can_carry))
+    };
+    if !keep(&|_| true) {
+        return Err(unsupported_endpoint());
+    }
+    if head.unknown_fields().next().is_some() {
+        let passes = |allowed: &[&str]| embeddings::check_unknown(head, allowed).is_ok();
+        if !keep(&|provider| passes(provider.allowed_fields())) {
+            embeddings::check_unknown(head, &[])?;
+        }
+    }
+    if head.dimensions.is_some() && !keep(&|provider| provider.takes_dimensions()) {
+        let message = "The length of this model's vectors cannot be chosen. Leave 'dimensions' out.";
+        return Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("dimensions"));
+    }
+    Ok(())
+}
+
+/// Names the fields that are left out to the caller. The encoding is not among them: the gateway sees to it itself.
+fn note_ignored(routed: &Routed, head: &EmbedHead<'_>, ctx: &RequestContext) {
+    let first = routed.first_provider().and_then(|provider| provider.embeddings());
+    let Some(provider) = first else { return };
+    let sent = |name: &&str| {
+        Field::parse(name).is_some_and(|field| field != Field::EncodingFormat && head.has(field))
+    };
+    let ignored: Vec<&str> = head
+        .ignored_hints(provider.allowed_fields())
+        .chain(provider.dropped_fields().iter().copied().filter(sent))
+        .collect();
+    ctx.note_ignored(&ignored);
+}
+
+/// A token is never less than a byte of text; what comes as tokens is counted.
+pub(super) fn demand(head: &EmbedHead<'_>) -> Demand {
+    Demand {
+        text_bytes: head.text_bytes,
+        tokens: head.tokens,
+        messages: u64::from(head.inputs),
+        media_bytes: 0,
+        images: 0,
+        max_tokens: Some(0),
+        n: 1,
+    }
+}
+
+fn encode(embedded: &Embedded, public_model: &str, encoding: Encoding) -> Result<Bytes, Error> {
+    let charge = &embedded.charge;
+    match &embedded.payload {
+        EmbedPayload::Raw { body, outline } => {
+            let looked_again;
+            let head = match outline.get::<ResponseHead>() {
+                Some(head) => head,
+                None => {
+                    looked_again = embeddings::inspect_response(body).map_err(Error::internal)?;
+                    &looked_again
+                }
+            };
+            embeddings::splice_response(body, head, public_model, &charge.usage, charge.amount)
+                .map_err(Error::internal)
+        }
+        EmbedPayload::Common(response) => {
+            let bytes =
+                embeddings::encode_response(response, public_model, encoding, &charge.usage, charge.amount);
+            Ok(Bytes::from(bytes))
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What the stages must know of an operation. Everything else about a call is the same for all of them: routes, limits,
+//! holds, retries, who owns the call, and how it is settled.
+
+use std::sync::Arc;
+
+use tollgate_upstream::UpstreamError;
+
+use crate::Pipeline;
+use crate::admit::Admission;
+use crate::dispatch::Dispatched;
+use crate::route::Route;
+
+/// An operation, named by the call that an upstream gets. The stages are compiled for each; nothing is looked up while a
+/// call runs.
+pub(crate) trait Operation: Sized + Send + Sync + 'static {
+    /// The parameter that carries what the model reads.
+    const INPUT: &'static str;
+    /// What an upstream answers with.
+    type Reply: Send;
+    /// What the caller gets.
+    type Answer: Send + 'static;
+
+    /// Stage 3 at one candidate: called once for each attempt.
+    fn attempt(
+        pipeline: &Pipeline,
+        admission: &Admission<Self>,
+        route: &Route,
+    ) -> impl Future<Output = Result<Self::Reply, UpstreamError>> + Send;
+
+    /// Stages 4 and 5 of a call that an upstream answers; `left` says whether its caller has left.
+    fn deliver(
+        pipeline: Arc<Pipeline>,
+        admission: Admission<Self>,
+        dispatched: Dispatched<Self::Reply>,
+        left: bool,
+    ) -> impl Future<Output = Self::Answer> + Send;
+}

@@ -1,0 +1,135 @@
+//! Embeddings of a provider of the format: spliced, sent on, and looked at when they come back. The vectors keep their
+//! bytes unless the caller wants them in the other encoding.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tollgate_formats::embeddings::{
+    EmbedHead, RequestEdits, ResponseHead, decode_response, inspect_response, splice_request, validate,
+};
+use tollgate_upstream::{
+    CallContext, EmbedAnswer, EmbedCall, EmbedPayload, EmbedProvider, Outline, UpstreamError,
+};
+
+use super::adapter::OpenAiCompatible;
+use super::presets::Embeddings;
+use crate::crossing::not_in_format;
+use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, Response, Timeouts};
+use crate::refusal;
+
+/// How many times as large as any other answer one of embeddings may be: 2,048 vectors of 3,072 numbers, written out,
+/// are 130 MB.
+const BODY_FACTOR: usize = 3;
+
+/// Where the embeddings are, and how they differ.
+#[derive(Debug)]
+pub(super) struct EmbeddingsEndpoint {
+    row: &'static Embeddings,
+    endpoint: Endpoint,
+}
+
+impl EmbeddingsEndpoint {
+    pub(super) fn new(
+        row: &'static Embeddings,
+        base: &BaseUrl,
+        credentials: &[Credential],
+    ) -> Result<Self, EndpointError> {
+        let endpoint = Endpoint::new(base, row.path, credentials)?;
+        Ok(Self { row, endpoint })
+    }
+}
+
+impl OpenAiCompatible {
+    async fn vectors(
+        &self,
+        ctx: &CallContext,
+        head: &EmbedHead<'_>,
+        response: Response,
+    ) -> Result<EmbedAnswer, UpstreamError> {
+        let limit = self.http.settings().body_limit.saturating_mul(BODY_FACTOR);
+        let body = response.whole(limit).await?;
+        let found = inspect_response(&body).map_err(|_| {
+            UpstreamError::protocol(format!("the answer is not a JSON object ({} bytes)", body.len()))
+        })?;
+        if found.is_error {
+            return Err(refusal::from_object(&body));
+        }
+        if found.vectors != head.inputs {
+            let detail = format!("{} vectors came for {} inputs", found.vectors, head.inputs);
+            return Err(UpstreamError::protocol(detail));
+        }
+        if found.report.implausible {
+            tracing::warn!(request.id = %ctx.request, provider = %self.id, "usage report makes no sense");
+        }
+        let payload = payload(body, head, found)?;
+        Ok(EmbedAnswer {
+            payload,
+            usage: found.report.usage,
+            output_bytes: found.output_bytes,
+        })
+    }
+}
+
+/// The answer itself when its vectors are as the caller wants them; otherwise what it says, to be written anew.
+fn payload(body: Bytes, head: &EmbedHead<'_>, found: ResponseHead) -> Result<EmbedPayload, UpstreamError> {
+    let no_vectors = || UpstreamError::protocol("the answer has something else than vectors");
+    let encoding = found.encoding.ok_or_else(no_vectors)?;
+    if encoding == head.encoding {
+        return Ok(EmbedPayload::Raw {
+            body,
+            outline: Outline::new(found),
+        });
+    }
+    let response = decode_response(&body).map_err(|_| no_vectors())?;
+    Ok(EmbedPayload::Common(Box::new(response)))
+}
+
+#[async_trait]
+impl EmbedProvider for OpenAiCompatible {
+    async fn embed(&self, ctx: &CallContext, call: &EmbedCall) -> Result<EmbedAnswer, UpstreamError> {
+        let Some(EmbeddingsEndpoint { row, endpoint }) = &self.embeddings else {
+            return Err(UpstreamError::connect("the provider has no embeddings"));
+        };
+        let known = call.outline.as_ref();
+        let looked_again;
+        let head = match known.and_then(|outline| outline.get::<EmbedHead<'static>>()) {
+            Some(head) => head,
+            None => {
+                looked_again = validate(&call.body).map_err(|error| not_in_format(&error))?;
+                &looked_again
+            }
+        };
+        let edits = RequestEdits {
+            model: &call.upstream_model,
+            remove: row.drops,
+            vendor_fields: row.vendor_fields,
+            dimensions_name: row.dimensions.filter(|name| *name != "dimensions"),
+        };
+        let body = splice_request(&call.body, head, &edits);
+        let timeouts = Timeouts {
+            headers: ctx.header_timeout,
+            idle: ctx.idle_timeout,
+        };
+        let response = self.http.post(endpoint, body.into(), timeouts).await?;
+        if !(200..300).contains(&response.status) {
+            return Err(refusal::from_response(response, self.http.settings()).await);
+        }
+        self.vectors(ctx, head, response).await
+    }
+
+    fn allowed_fields(&self) -> &'static [&'static str] {
+        self.embeddings
+            .as_ref()
+            .map_or(&[], |endpoint| endpoint.row.vendor_fields)
+    }
+
+    fn dropped_fields(&self) -> &'static [&'static str] {
+        self.embeddings
+            .as_ref()
+            .map_or(&[], |endpoint| endpoint.row.drops)
+    }
+
+    fn takes_dimensions(&self) -> bool {
+        let row = self.embeddings.as_ref().map(|endpoint| endpoint.row);
+        row.is_some_and(|row| row.dimensions.is_some())
+    }
+}
