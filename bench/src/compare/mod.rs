@@ -30,6 +30,8 @@ const TARGETS: [&str; 5] = ["direct", "nginx", "bare", "tollgate-sqlite", "tollg
 /// The holds of a full run, and that of a quick one.
 const HOLDS: [u64; 2] = [1000, 5000];
 const QUICK_HOLD: u64 = 200;
+/// The keys of a quick run, and the most that are made in PostgreSQL.
+const QUICK_KEYS: usize = 500;
 
 /// Command line of the comparison.
 #[derive(clap::Args, Debug)]
@@ -53,7 +55,7 @@ pub struct Options {
     /// One round, short phases, 200 held streams, 500 keys: shows that everything works; the figures are rough.
     #[arg(long)]
     pub quick: bool,
-    /// API keys in Tollgate's store [default: 10000, with --quick 500].
+    /// API keys in Tollgate's store, at most 500 of them in PostgreSQL [default: 10000, with --quick 500].
     #[arg(long)]
     pub keys: Option<usize>,
     /// Accounts that the load is spread over: one is the hardest case, since all calls meet in one balance.
@@ -359,7 +361,8 @@ impl<'a> Comparison<'a> {
 }
 
 fn keys(options: &Options) -> usize {
-    options.keys.unwrap_or(if options.quick { 500 } else { 10_000 })
+    let usual = if options.quick { QUICK_KEYS } else { 10_000 };
+    options.keys.unwrap_or(usual)
 }
 
 fn choose_phases(options: &Options) -> anyhow::Result<(Vec<Phase>, Vec<Hold>)> {
@@ -420,14 +423,19 @@ fn choose_targets(options: &Options, stub: &Process, work: &Path) -> anyhow::Res
             work: work.to_owned(),
         }));
     }
-    let setup = |postgres| -> anyhow::Result<Setup> {
+    let setup = |postgres: Option<String>| -> anyhow::Result<Setup> {
+        let most_keys = match &postgres {
+            // Each is made by a program that opens the database first; they are many for the sake of SQLite's memory.
+            Some(_) => QUICK_KEYS,
+            None => usize::MAX,
+        };
         let (binary, work) = (tollgate_program(options)?, work.to_owned());
         Ok(Setup {
             binary,
             work,
             stub: address,
             postgres,
-            keys: keys(options),
+            keys: keys(options).min(most_keys),
             callers: options.callers,
         })
     };
