@@ -49,7 +49,7 @@ pub enum Delivered {
 /// The pieces of a streamed answer. The stream is complete when `End` was received.
 pub type DeliveredStream = mpsc::Receiver<Piece>;
 
-/// A piece of a streamed answer.
+/// A piece of a streamed answer. Every open stream has room for many, so what comes once is boxed.
 #[derive(Debug)]
 pub enum Piece {
     /// An event.
@@ -57,11 +57,11 @@ pub enum Piece {
     /// The usage report, with what the call costs.
     Usage(Payload<StreamEvent>, Credits),
     /// The proper end. The call is settled, and this is what it cost.
-    End(Option<Payload<StreamEvent>>, Charge),
+    End(Option<Payload<StreamEvent>>, Box<Charge>),
     /// Nothing new; the connection should show a sign of life.
     Ping,
     /// The upstream failed after its answer had begun. The call is settled; nothing follows.
-    Failed(Error),
+    Failed(Box<Error>),
 }
 
 impl Pipeline {
@@ -128,12 +128,14 @@ impl Pipeline {
     /// A stream is pumped by a task of its own: its caller reads when it likes.
     pub(crate) fn start_pump(
         self: Arc<Self>,
-        admission: Admission,
+        mut admission: Admission,
         provider: Arc<str>,
         begun: Vec<TextChunk>,
         rest: TextStream,
         pieces: Option<mpsc::Sender<Piece>>,
     ) {
+        // It was sent, and is not sent again: a stream may be open for long, and a prompt may be large.
+        admission.request.call.release();
         let tracker = self.calls.clone();
         let (hold, account) = (admission.hold.id(), admission.request.caller.account_id());
         // Boxed, because a task is moved several times before it runs, and this one is large.

@@ -82,10 +82,10 @@ impl Pipeline {
         let charge = self.settle(admission, ending, &meter, provider).await;
         let Some(caller) = caller else { return };
         let last = match end {
-            End::Proper(payload) => Piece::End(payload, charge),
+            End::Proper(payload) => Piece::End(payload, Box::new(charge)),
             End::Broken(error) => {
                 tracing::warn!(request.id = %request, %error, "upstream failed in the middle of a stream");
-                Piece::Failed(mid_stream_error(&error))
+                Piece::Failed(Box::new(mid_stream_error(&error)))
             }
             End::Cut => return,
         };

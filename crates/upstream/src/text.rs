@@ -63,6 +63,14 @@ pub struct TextCall {
     pub output_cap: u64,
 }
 
+impl TextCall {
+    /// Lets go of the caller's bytes and of what is known of them, once the call was sent.
+    pub fn release(&mut self) {
+        self.body = Bytes::new();
+        self.outline = None;
+    }
+}
+
 /// Something in the caller's own format, ready to be sent, or in the common form, to be encoded.
 #[derive(Clone, Debug)]
 pub enum Payload<T> {
