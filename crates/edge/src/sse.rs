@@ -13,6 +13,18 @@ use http_body::Frame;
 /// A sign of life that clients skip.
 pub const PING: Bytes = Bytes::from_static(b": ping\n\n");
 
+/// Takes the first of several events that were made together; some clients lose what follows it in the same chunk.
+pub fn split_first(events: &mut Bytes) -> Option<Bytes> {
+    if events.is_empty() {
+        return None;
+    }
+    let end = events
+        .windows(2)
+        .position(|pair| pair == b"\n\n")
+        .map_or(events.len(), |at| at + 2);
+    Some(events.split_to(end))
+}
+
 struct SseBody<S>(S);
 
 impl<S: Stream<Item = Bytes> + Unpin> http_body::Body for SseBody<S> {

@@ -1,5 +1,6 @@
 //! Room: text generation and embeddings.
 
+mod admission;
 mod capabilities;
 pub mod chat_completions;
 mod crossing;

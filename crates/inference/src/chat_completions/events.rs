@@ -40,19 +40,6 @@ impl Events {
         }
     }
 
-    /// The first of the events that wait; some clients lose what follows it in the same chunk.
-    fn next_waiting(&mut self) -> Option<Bytes> {
-        if self.waiting.is_empty() {
-            return None;
-        }
-        let end = self
-            .waiting
-            .windows(2)
-            .position(|pair| pair == b"\n\n")
-            .map_or(self.waiting.len(), |at| at + 2);
-        Some(self.waiting.split_to(end))
-    }
-
     /// The bytes of a piece; `None` for one that the caller does not see.
     fn encode(&mut self, piece: Piece) -> Option<Bytes> {
         match piece {
@@ -70,7 +57,7 @@ impl Events {
                     true => [self.own_report(&charge), end].concat().into(),
                     false => end,
                 };
-                self.next_waiting()
+                sse::split_first(&mut self.waiting)
             }
             Piece::Ping => Some(sse::PING),
             // Without `[DONE]`: clients would take it for the end of a whole answer.
@@ -93,7 +80,7 @@ impl Events {
             (Payload::Raw(..), _) => None,
             (Payload::Common(event), cost) => {
                 self.waiting = self.encoder.encode(&event, cost)?;
-                self.next_waiting()
+                sse::split_first(&mut self.waiting)
             }
         }
     }
@@ -127,7 +114,7 @@ impl Stream for Events {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
-            if let Some(bytes) = self.next_waiting() {
+            if let Some(bytes) = sse::split_first(&mut self.waiting) {
                 return Poll::Ready(Some(bytes));
             }
             match self.pieces.poll_recv(cx) {

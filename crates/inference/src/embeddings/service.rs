@@ -12,6 +12,8 @@ use tollgate_pipeline::{CallRequest, Embedded, Pipeline, Routed};
 use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::{EmbedCall, EmbedPayload, EmbedProvider, Outline};
 
+use crate::admission::admit;
+
 const ENDPOINT: &str = "/v1/embeddings";
 
 pub(super) async fn create(
@@ -38,14 +40,7 @@ pub(super) async fn create(
             body: body.clone(),
         },
     };
-    let admitted = pipeline.admit(routed, request).await;
-    let (admission, tokens) = admitted.map_err(|refused| {
-        if let Some(tokens) = refused.tokens {
-            ctx.note_tokens(tokens);
-        }
-        refused.error
-    })?;
-    ctx.note_tokens(tokens);
+    let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.embed(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
     ctx.note_cost(served.answer.charge.amount);

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::Stream;
 use tollgate_edge::error::status_and_type;
+use tollgate_edge::sse;
 use tollgate_formats::anthropic_messages::{self, PING, StreamEncoder};
 use tollgate_pipeline::{DeliveredStream, Piece};
 use tollgate_types::stream::StreamEvent;
@@ -37,19 +38,6 @@ impl Events {
             is_relayed: false,
             waiting: Bytes::new(),
         }
-    }
-
-    /// The first of the events that wait; some clients lose what follows it in the same chunk.
-    fn next_waiting(&mut self) -> Option<Bytes> {
-        if self.waiting.is_empty() {
-            return None;
-        }
-        let end = self
-            .waiting
-            .windows(2)
-            .position(|pair| pair == b"\n\n")
-            .map_or(self.waiting.len(), |at| at + 2);
-        Some(self.waiting.split_to(end))
     }
 
     /// The bytes of a piece; nothing for one that the caller does not see yet.
@@ -90,7 +78,7 @@ impl Stream for Events {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
-            if let Some(bytes) = self.next_waiting() {
+            if let Some(bytes) = sse::split_first(&mut self.waiting) {
                 return Poll::Ready(Some(bytes));
             }
             match self.pieces.poll_recv(cx) {

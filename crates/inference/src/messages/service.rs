@@ -14,6 +14,7 @@ use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
 use super::events::Events;
+use crate::admission::admit;
 use crate::capabilities::{self, Asked};
 use crate::crossing;
 
@@ -60,14 +61,7 @@ pub(super) async fn create(
             body: body.clone(),
         },
     };
-    let admitted = pipeline.admit(routed, request).await;
-    let (admission, tokens) = admitted.map_err(|refused| {
-        if let Some(tokens) = refused.tokens {
-            ctx.note_tokens(tokens);
-        }
-        refused.error
-    })?;
-    ctx.note_tokens(tokens);
+    let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
     match served.answer {
