@@ -203,7 +203,10 @@ fn a_stream_ends_with_the_response_that_a_whole_answer_is() {
         assert_eq!(named("response.output_item.added"), 5);
         assert_eq!(named("response.output_item.done"), 5);
         assert_eq!(named("response.content_part.done"), 2);
-        assert_eq!(named("response.reasoning_summary_text.delta"), if show { 2 } else { 0 });
+        assert_eq!(
+            named("response.reasoning_summary_text.delta"),
+            if show { 2 } else { 0 }
+        );
         assert_eq!(named("response.custom_tool_call_input.done"), 1);
         let end = end.slice(memchr::memmem::rfind(&end, b"event: ").unwrap()..);
         let last: Value = serde_json::from_slice(&response_in_event(&end).unwrap()).unwrap();
@@ -216,8 +219,12 @@ fn a_stream_ends_with_the_response_that_a_whole_answer_is() {
         }
         assert_eq!(object["id"], "resp_0197000000007000bfffffffffffffff");
         assert_eq!(object["output"][0]["id"], "rs_01970000000070008000000000000000");
-        let ids: std::collections::HashSet<&Value> =
-            object["output"].as_array().unwrap().iter().map(|item| &item["id"]).collect();
+        let ids: std::collections::HashSet<&Value> = object["output"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| &item["id"])
+            .collect();
         assert_eq!(ids.len(), 5, "no two items have one id");
     }
 }
@@ -234,14 +241,21 @@ fn what_a_caller_sends_back_is_what_was_reasoned() {
         panic!("{request:?}")
     };
     let choice = &whole().choices[0];
-    assert_eq!((&turn.parts, &turn.tool_calls), (&choice.parts, &choice.tool_calls));
-    assert_eq!(turn.place.path, "input[3]", "calls are named by the first of them");
+    assert_eq!(
+        (&turn.parts, &turn.tool_calls),
+        (&choice.parts, &choice.tool_calls)
+    );
+    assert_eq!(
+        turn.place.path, "input[3]",
+        "calls are named by the first of them"
+    );
     assert_eq!(result.role, Role::Tool);
 }
 
 #[test]
 fn only_what_this_upstream_has_sealed_goes_to_it() {
-    let sealed = |text: Value| json!({"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": text});
+    let sealed =
+        |text: Value| json!({"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": text});
     let body = Bytes::from(
         json!({"model": "m", "store": true, "previous_response_id": null, "labels": {}, "input": [
             {"role": "user", "content": "x"},
@@ -274,21 +288,36 @@ fn only_what_this_upstream_has_sealed_goes_to_it() {
 fn a_stream_that_breaks_off_has_no_other_end() {
     let error = Error::new(ErrorCode::UpstreamError, "It broke.").with_param("input");
     let mut encoder = StreamEncoder::new(identity(), echo(), true);
-    let mut out: Vec<u8> = pieces()[..8].iter().flat_map(|piece| encoder.encode(piece)).collect();
+    let mut out: Vec<u8> = pieces()[..8]
+        .iter()
+        .flat_map(|piece| encoder.encode(piece))
+        .collect();
     out.extend(encoder.fail(&error, "upstream_error"));
     let events = events_of(&out);
-    let [.., told, failed] = &*events else { panic!("{events:?}") };
-    assert_eq!((&told["type"], &told["code"]), (&json!("error"), &json!("upstream_error")));
+    let [.., told, failed] = &*events else {
+        panic!("{events:?}")
+    };
+    assert_eq!(
+        (&told["type"], &told["code"]),
+        (&json!("error"), &json!("upstream_error"))
+    );
     assert_eq!(told["error"]["message"], "It broke.");
     assert_eq!(told["error"]["type"], "upstream_error");
     assert_eq!(told["param"], "input");
     assert_eq!(failed["type"], "response.failed");
     assert_eq!(failed["response"]["status"], "failed");
-    assert_eq!(failed["response"]["output"].as_array().unwrap().len(), 2, "what was done is there");
+    assert_eq!(
+        failed["response"]["output"].as_array().unwrap().len(),
+        2,
+        "what was done is there"
+    );
 
     let begun = events_of(&out)[0]["response"].to_string();
     let relayed = encode_failure(Some(&Bytes::from(begun)), 5, &error, "upstream_error");
-    let numbers: Vec<Value> = events_of(&relayed).iter().map(|event| event["sequence_number"].clone()).collect();
+    let numbers: Vec<Value> = events_of(&relayed)
+        .iter()
+        .map(|event| event["sequence_number"].clone())
+        .collect();
     assert_eq!(numbers, [5, 6]);
 }
 
@@ -345,7 +374,11 @@ fn earlier_items_stand_in_front() {
     ] {
         let joined = prepend_items(&Bytes::from(body), &items).unwrap();
         let head = validate(&joined).unwrap();
-        assert_eq!((head.items, head.previous_response_id.as_deref()), (expected, None), "{body}");
+        assert_eq!(
+            (head.items, head.previous_response_id.as_deref()),
+            (expected, None),
+            "{body}"
+        );
         let all = input_items(&joined).unwrap();
         assert_eq!(all[0], items[0]);
         let same = prepend_items(&joined, &[]).unwrap();
