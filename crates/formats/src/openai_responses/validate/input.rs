@@ -86,9 +86,6 @@ pub(super) fn read(
         head.layout.items.push(place);
         head.items += 1;
     }
-    if head.items == 0 && head.previous_response_id.is_none() {
-        return Err(path.invalid("must have at least one item"));
-    }
     if !has_reasoning {
         // Nothing of the input is changed.
         head.layout.items = Vec::new();

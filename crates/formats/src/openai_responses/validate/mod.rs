@@ -191,8 +191,11 @@ impl<'a> Request<'a> {
         if head.layout.field("model").is_none() {
             return Err(Path::TOP.missing("model"));
         }
-        if head.layout.field("input").is_none() && head.previous_response_id.is_none() {
-            return Err(Path::TOP.missing("input"));
+        if head.items == 0 && head.previous_response_id.is_none() {
+            return Err(match head.layout.field("input") {
+                None => Path::TOP.missing("input"),
+                Some(_) => Path::TOP.key("input").invalid("must have at least one item"),
+            });
         }
         if self.must_call && head.tools == 0 {
             return Err(Path::TOP.key("tool_choice").invalid("needs 'tools'"));
