@@ -36,7 +36,7 @@ pub(super) async fn create(
     let mut routed = pipeline.route(&head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
     check_unknown_fields(&mut routed, &head, ctx)?;
-    let common = crossing::common_form(&mut routed, Format::ChatCompletions, ctx, || {
+    let common = crossing::common_form(&mut routed, Format::ChatCompletions, head.media, ctx, || {
         openai_chat::decode_request(&body)
     })?;
     let public_model = routed.public_model.clone();

@@ -109,7 +109,7 @@ fn common_form(
         }
         Ok(request)
     };
-    let common = crossing::common_form(routed, Format::Messages, ctx, decode)?;
+    let common = crossing::common_form(routed, Format::Messages, head.media, ctx, decode)?;
     if common.is_some() {
         let own: Vec<&str> = head.own_hints().collect();
         ctx.note_ignored(&own);

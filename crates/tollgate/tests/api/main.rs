@@ -18,6 +18,7 @@ mod bad_input;
 mod crash;
 mod embeddings;
 mod limits;
+mod media;
 mod messages;
 mod models;
 mod money;
