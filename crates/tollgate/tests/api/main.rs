@@ -17,6 +17,7 @@ mod auth;
 mod bad_input;
 mod crash;
 mod embeddings;
+mod lenient;
 mod limits;
 mod media;
 mod messages;
