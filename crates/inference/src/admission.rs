@@ -1,11 +1,11 @@
 //! What every call of this room is admitted by.
 
 use tollgate_edge::RequestContext;
-use tollgate_pipeline::{Admission, CallRequest, Pipeline, Routed};
+use tollgate_pipeline::{Admission, CallRequest, NamesMedia, Pipeline, Routed};
 use tollgate_types::Error;
 
 /// Admits the call, and notes the window of tokens for the limit headers, whether it is admitted or refused.
-pub(crate) async fn admit<C>(
+pub(crate) async fn admit<C: NamesMedia>(
     pipeline: &Pipeline,
     ctx: &RequestContext,
     routed: Routed,

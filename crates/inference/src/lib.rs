@@ -5,6 +5,7 @@ mod capabilities;
 pub mod chat_completions;
 mod crossing;
 pub mod embeddings;
+mod lenient;
 pub mod messages;
 pub mod responses;
 

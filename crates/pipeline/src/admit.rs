@@ -1,4 +1,4 @@
-//! Stage 2: tokens per minute, then the hold. Nothing is sent upstream without what comes out of here.
+//! Stage 2: what must be fetched, tokens per minute, then the hold. Nothing is sent upstream without what comes out of here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use tollgate_types::{Error, RequestId, Timestamp};
 use tollgate_upstream::{CallContext, Permit, TextCall};
 
 use crate::Pipeline;
+use crate::media::NamesMedia;
 use crate::route::{Route, Routed};
 
 /// Output tokens that the limit reserves for a call without a cap.
@@ -73,12 +74,15 @@ impl<C> Admission<C> {
 }
 
 impl Pipeline {
-    /// Reserves tokens, then holds the most that the call can cost. A refusal leaves neither behind.
-    pub async fn admit<C>(
+    /// Fetches the media that must be, reserves tokens, then holds the most that the call can cost. A refusal leaves
+    /// nothing behind.
+    pub async fn admit<C: NamesMedia>(
         &self,
         routed: Routed,
-        request: CallRequest<C>,
+        mut request: CallRequest<C>,
     ) -> Result<(Admission<C>, Decision), Refused> {
+        let fetched = C::fetch_media(self, &routed, &mut request).await;
+        fetched.map_err(|error| Refused { error, tokens: None })?;
         let tokens = tokens_to_reserve(&request.demand);
         let reserved = self.limiter.reserve(&request.caller.account, tokens).await;
         let (reservation, decision) = reserved.map_err(|(error, decision)| Refused {

@@ -11,6 +11,7 @@ pub mod dispatch;
 pub mod embed;
 mod generate;
 pub mod health;
+pub mod media;
 mod meter;
 mod meters;
 mod operation;
@@ -28,10 +29,12 @@ use tollgate_accounts::Limiter;
 use tollgate_catalog::Catalog;
 use tollgate_storage::LedgerStore;
 use tollgate_types::Clock;
+use tollgate_upstream::Fetcher;
 
 pub use admit::{Admission, CallRequest};
 pub use embed::Embedded;
 pub use health::Health;
+pub use media::NamesMedia;
 pub use route::{Providers, Route, Routed};
 pub use run::{Delivered, DeliveredStream, Piece, Served};
 pub use settings::{Drain, Retries, Settings, Timeouts};
@@ -46,6 +49,8 @@ pub struct Pipeline {
     pub limiter: Arc<Limiter>,
     /// The books.
     pub ledger: Arc<dyn LedgerStore>,
+    /// Fetches what callers name by its address.
+    pub fetcher: Arc<dyn Fetcher>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Time-outs, retries, drain.
@@ -65,6 +70,7 @@ impl Pipeline {
         providers: Arc<Providers>,
         limiter: Arc<Limiter>,
         ledger: Arc<dyn LedgerStore>,
+        fetcher: Arc<dyn Fetcher>,
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
@@ -75,6 +81,7 @@ impl Pipeline {
             providers,
             limiter,
             ledger,
+            fetcher,
             clock,
             settings,
             health,

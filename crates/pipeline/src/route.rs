@@ -72,18 +72,20 @@ impl Routed {
     }
 
     /// Keeps the candidates that nothing of the request is lost on the way to, and answers which hints the first of
-    /// them leaves out. When there is none, the first refusal is told.
+    /// them leaves out. When there is none, the first refusal is told. `is_replaced` says that none gets the caller's own
+    /// bytes.
     pub fn retain_carriers(
         &mut self,
         format: Format,
         request: &GenerateRequest,
+        is_replaced: bool,
     ) -> Result<Vec<String>, Error> {
         let mut refusal = None;
         let mut ignored = None;
         let mut kept = Vec::with_capacity(self.routes.len());
         for route in &self.routes {
             let carried = match route.provider.text() {
-                Some(text) if !text.takes(format) => text.carry(request),
+                Some(text) if is_replaced || !text.takes(format) => text.carry(request),
                 _ => Ok(Vec::new()),
             };
             match carried {

@@ -13,6 +13,7 @@ use tollgate_types::{Error, Format, Usage};
 
 use crate::context::CallContext;
 use crate::error::UpstreamError;
+use crate::fetch::MediaKind;
 
 /// What a format's own pass over a body has learned, kept so that an adapter of the same format need not look again. A
 /// port knows no formats, so it is opaque here.
@@ -43,7 +44,7 @@ pub struct TextCall {
     /// The shape of `body`.
     pub format: Format,
     /// The caller's bytes. An adapter whose upstream speaks the same format splices and forwards them; another one
-    /// decodes them.
+    /// decodes them. Empty when `common` is the whole request, with media in it that the caller named by their addresses.
     pub body: Bytes,
     /// What the format knows of `body` already.
     pub outline: Option<Outline>,
@@ -64,6 +65,11 @@ pub struct TextCall {
 }
 
 impl TextCall {
+    /// Whether an upstream that speaks this format gets the caller's bytes; otherwise it gets what `common` says.
+    pub fn is_in(&self, format: Format) -> bool {
+        self.format == format && !self.body.is_empty()
+    }
+
     /// Lets go of the caller's bytes and of what is known of them, once the call was sent.
     pub fn release(&mut self) {
         self.body = Bytes::new();
@@ -148,6 +154,13 @@ pub trait TextProvider: Send + Sync {
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
         let _ = request;
         Ok(Vec::new())
+    }
+
+    /// The media types of a kind that its upstream takes as bytes alone; `None` when it takes addresses, or nothing of the
+    /// kind. What callers name by its address is fetched before a call reaches it.
+    fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
+        let _ = kind;
+        None
     }
 
     /// The tokens of a request, when it knows them without asking its upstream.

@@ -172,7 +172,8 @@ fn carry_message(message: &Message) -> Result<(), Error> {
 
 fn has_document(file: &File) -> bool {
     let is_pdf = |data: &String| inline(data).is_some_and(|(media_type, _)| media_type == "application/pdf");
-    file.text.is_some() || file.data.as_ref().is_some_and(is_pdf)
+    // What is at an address is fetched before it is sent.
+    file.text.is_some() || file.url.is_some() || file.data.as_ref().is_some_and(is_pdf)
 }
 
 fn is_object(arguments: &str) -> bool {

@@ -15,8 +15,8 @@ use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format, RequestId};
 use tollgate_upstream::{
-    CallContext, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply,
-    UpstreamError,
+    CallContext, ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider,
+    TextReply, UpstreamError,
 };
 
 use super::{listing, stream};
@@ -76,7 +76,7 @@ impl Anthropic {
 
     /// The bytes for the upstream, and the version that they are in.
     fn prepare(&self, call: &TextCall) -> Result<(Bytes, Version), UpstreamError> {
-        if call.format != Format::Messages {
+        if !call.is_in(Format::Messages) {
             let mut request = crossing::common_form(call)?;
             drop_foreign_reasoning(&mut request, &self.origin);
             let body = encode_request(&request, call.output_cap);
@@ -177,6 +177,14 @@ impl TextProvider for Anthropic {
 
     fn takes(&self, format: Format) -> bool {
         format == Format::Messages
+    }
+
+    fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
+        // It would fetch documents, too; but what one costs depends on its bytes, and a hold is taken before.
+        match kind {
+            MediaKind::Document => Some(&["application/pdf", "text/plain"]),
+            _ => None,
+        }
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {

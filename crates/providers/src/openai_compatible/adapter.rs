@@ -13,8 +13,8 @@ use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
-    CallContext, EmbedProvider, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider,
-    TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
+    CallContext, EmbedProvider, ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall,
+    TextProvider, TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
 use super::embeddings::EmbeddingsEndpoint;
@@ -25,6 +25,9 @@ use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts,
 };
 use crate::refusal;
+
+/// Pictures that models take.
+const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// A provider that speaks chat completions.
 #[derive(Debug)]
@@ -66,7 +69,7 @@ impl OpenAiCompatible {
 
     /// The bytes for the upstream, and how many answers they ask for.
     fn prepare(&self, call: &TextCall) -> Result<(RequestBody, u32), UpstreamError> {
-        if call.format != Format::ChatCompletions {
+        if !call.is_in(Format::ChatCompletions) {
             return self.prepare_crossing(call);
         }
         let known = call
@@ -93,7 +96,7 @@ impl OpenAiCompatible {
         Ok((RequestBody::from(pieces), head.n))
     }
 
-    /// The same for a call in another format: it is written in this one first.
+    /// The same for a call in another format, or with media that were fetched: it is written in this one first.
     fn prepare_crossing(&self, call: &TextCall) -> Result<(RequestBody, u32), UpstreamError> {
         let mut request = crossing::common_form(call)?;
         drop_foreign_reasoning(&mut request, &self.origin);
@@ -199,6 +202,15 @@ impl TextProvider for OpenAiCompatible {
 
     fn takes(&self, format: Format) -> bool {
         format == Format::ChatCompletions
+    }
+
+    fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
+        match kind {
+            MediaKind::Image if self.preset.inline_pictures => Some(PICTURES),
+            // The format has no address for them.
+            MediaKind::Document => Some(&["application/pdf"]),
+            _ => None,
+        }
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {

@@ -74,6 +74,9 @@ pub struct Preset {
     pub developer_as_system: bool,
     /// Whether it reports the usage of one answer however many it gives, so that only one may be asked for.
     pub counts_one_answer: bool,
+    /// Whether pictures are given to it as bytes and never as an address. A server of the operator's own stands in the
+    /// operator's network: it must not be made to fetch what a caller names.
+    pub inline_pictures: bool,
     /// The port on which such a server is looked for on this machine.
     pub local_port: Option<u16>,
     /// Where the row's facts are from.
@@ -107,6 +110,7 @@ const USUAL: Preset = Preset {
     vendor_fields: &[],
     developer_as_system: true,
     counts_one_answer: false,
+    inline_pictures: false,
     local_port: None,
     source: UNSAID,
 };
@@ -376,6 +380,7 @@ pub const PRESETS: &[Preset] = &[
         cap_name: CapName::MaxTokens,
         drops: BOOKKEEPING,
         vendor_fields: &["reasoning"],
+        inline_pictures: true,
         local_port: Some(11434),
         source: "https://docs.ollama.com/api/openai-compatibility",
         embeddings: Some(Embeddings {
@@ -420,6 +425,7 @@ pub const PRESETS: &[Preset] = &[
             "reasoning_format",
             "timings_per_token",
         ],
+        inline_pictures: true,
         local_port: Some(8080),
         source: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
         counts_one_answer: true,
@@ -464,6 +470,7 @@ pub const PRESETS: &[Preset] = &[
             "thinking_token_budget",
             "return_token_ids",
         ],
+        inline_pictures: true,
         local_port: Some(8000),
         source: "https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/openai/chat_completion/protocol.py",
         embeddings: Some(Embeddings {
@@ -495,6 +502,7 @@ pub const PRESETS: &[Preset] = &[
             "stream_reasoning",
             "chat_template_kwargs",
         ],
+        inline_pictures: true,
         local_port: Some(30000),
         source: "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py",
         embeddings: Some(Embeddings {
@@ -510,6 +518,7 @@ pub const PRESETS: &[Preset] = &[
         cap_name: CapName::MaxTokens,
         drops: BOOKKEEPING,
         vendor_fields: &["top_k", "min_p", "repeat_penalty"],
+        inline_pictures: true,
         local_port: Some(1234),
         source: "https://lmstudio.ai/docs/developer/openai-compat/chat-completions",
         embeddings: Some(Embeddings {

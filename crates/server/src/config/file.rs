@@ -25,6 +25,8 @@ pub struct FileConfig {
     pub models: BTreeMap<String, ModelEntry>,
     /// Other names of models: alias → id.
     pub aliases: BTreeMap<String, String>,
+    /// What callers' addresses may reach.
+    pub egress: EgressSection,
     /// How long to wait for what.
     pub timeouts: TimeoutsSection,
     /// When to try again.
@@ -165,6 +167,25 @@ pub struct ProviderSection {
     pub default_price: Option<PricesEntry>,
     /// Whether it is used.
     pub enabled: Option<bool>,
+}
+
+/// `[egress]`: fetching what callers name by its address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EgressSection {
+    /// Networks that may be reached although they are not public, such as `10.1.2.0/24` or `10.1.2.3:9000`.
+    pub allow: Vec<String>,
+    /// Most fetches at once.
+    pub most_at_once: usize,
+}
+
+impl Default for EgressSection {
+    fn default() -> Self {
+        Self {
+            allow: Vec::new(),
+            most_at_once: 16,
+        }
+    }
 }
 
 /// `[timeouts]`, in milliseconds.

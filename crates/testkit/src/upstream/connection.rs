@@ -118,6 +118,11 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
             None,
         );
     }
+    if request.method == "GET"
+        && let Some(reply) = script.file_reply(path)
+    {
+        return (reply, None);
+    }
     if !script.admits(request) {
         return (
             Reply::error(401, "invalid_api_key", "Incorrect API key provided."),

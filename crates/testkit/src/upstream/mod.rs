@@ -1,5 +1,6 @@
 //! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions` and `POST …/embeddings`, Anthropic's
-//! `POST …/messages`, OpenAI's `POST …/responses`, and `GET …/models`, byte by byte.
+//! `POST …/messages`, OpenAI's `POST …/responses`, and `GET …/models`, byte by byte; other paths have what a test puts
+//! there.
 //!
 //! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
 //! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
@@ -138,6 +139,12 @@ impl FakeUpstream {
     pub fn set_models<T: Into<String>>(&self, models: impl IntoIterator<Item = T>) {
         self.script
             .change(|state| state.models = models.into_iter().map(Into::into).collect());
+    }
+
+    /// Sets the standing reply for a `GET` of this path, whoever asks: what callers name by its address.
+    pub fn set_file(&self, path: &str, reply: Reply) {
+        self.script
+            .change(|state| state.files.insert(path.to_owned(), reply));
     }
 
     /// Demands this key as `Authorization: Bearer`, `x-api-key` or `api-key`; others get 401.

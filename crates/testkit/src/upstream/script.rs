@@ -26,6 +26,7 @@ pub(super) struct State {
     pub default: Reply,
     pub models_queue: VecDeque<Reply>,
     pub models: Vec<String>,
+    pub files: HashMap<String, Reply>,
     pub api_key: Option<String>,
     pub keep_requests: bool,
     pub requests: Vec<ReceivedRequest>,
@@ -44,6 +45,7 @@ impl Script {
             default: Reply::answer(super::Answer::default()),
             models_queue: VecDeque::new(),
             models: vec!["fake-model".to_owned()],
+            files: HashMap::new(),
             api_key: None,
             keep_requests: true,
             requests: Vec::new(),
@@ -138,6 +140,11 @@ impl Script {
             },
         };
         Reply::body(200, "application/json", body.to_string())
+    }
+
+    /// The standing reply for a `GET` of this path, if there is one.
+    pub fn file_reply(&self, path: &str) -> Option<Reply> {
+        self.state().files.get(path).cloned()
     }
 
     /// Whether the request carries the key that is asked for, in one of the usual headers.
