@@ -1,4 +1,4 @@
-//! Room: text generation and embeddings.
+//! Room: text generation, embeddings and moderations.
 
 mod admission;
 mod capabilities;
@@ -6,6 +6,8 @@ pub mod chat_completions;
 mod crossing;
 pub mod embeddings;
 pub mod messages;
+pub mod moderations;
+mod policy;
 
 use std::sync::Arc;
 
@@ -28,4 +30,5 @@ pub fn routes() -> OpenApiRouter<Inference> {
     chat_completions::routes()
         .merge(messages::routes())
         .merge(embeddings::routes())
+        .merge(moderations::routes())
 }

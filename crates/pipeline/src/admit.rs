@@ -12,6 +12,7 @@ use tollgate_types::{Error, RequestId, Timestamp};
 use tollgate_upstream::{CallContext, Permit, TextCall};
 
 use crate::Pipeline;
+use crate::policy::Policy;
 use crate::route::{Route, Routed};
 
 /// Output tokens that the limit reserves for a call without a cap.
@@ -42,6 +43,8 @@ pub struct Admission<C = TextCall> {
     pub(crate) model: Arc<Model>,
     pub(crate) routes: Vec<Route>,
     pub(crate) request: CallRequest<C>,
+    /// What looks at the answer.
+    pub(crate) policy: Option<Arc<Policy>>,
 }
 
 /// A call that may not be made, with what the limit headers should say.
@@ -68,6 +71,7 @@ impl<C> Admission<C> {
             permit,
             header_timeout,
             idle_timeout,
+            inspected: self.policy.is_some(),
         }
     }
 }
@@ -105,6 +109,7 @@ impl Pipeline {
                         model,
                         routes,
                         request,
+                        policy: self.policy().filter(|policy| policy.inspects_output()),
                     },
                     decision,
                 ))

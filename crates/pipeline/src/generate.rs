@@ -44,8 +44,21 @@ impl Operation for TextCall {
         call.output_cap = quote.output_cap;
         let ctx = pipeline.context(admission);
         match text.generate(&ctx, &call).await? {
-            TextReply::Whole(answer) => Ok(Started::Whole(answer)),
-            TextReply::Stream(stream) => pipeline.peek(admission, stream).await,
+            TextReply::Whole(mut answer) => {
+                if let Some(policy) = &admission.policy {
+                    policy.censor(ctx.request, &mut answer.payload).await?;
+                }
+                Ok(Started::Whole(answer))
+            }
+            TextReply::Stream(stream) => {
+                let stream = match &admission.policy {
+                    None => stream,
+                    Some(policy) => policy
+                        .clone()
+                        .filter(ctx.request, pipeline.settings.drain, stream),
+                };
+                pipeline.peek(admission, stream).await
+            }
         }
     }
 

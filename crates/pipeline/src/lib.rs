@@ -13,8 +13,10 @@ mod generate;
 pub mod health;
 mod meter;
 mod meters;
+mod moderate;
 mod operation;
 mod owned;
+pub mod policy;
 pub mod route;
 pub mod run;
 pub mod settings;
@@ -22,6 +24,7 @@ pub mod stream;
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tollgate_accounts::Limiter;
@@ -32,6 +35,8 @@ use tollgate_types::Clock;
 pub use admit::{Admission, CallRequest};
 pub use embed::Embedded;
 pub use health::Health;
+pub use moderate::Moderated;
+pub use policy::Policy;
 pub use route::{Providers, Route, Routed};
 pub use run::{Delivered, DeliveredStream, Piece, Served};
 pub use settings::{Drain, Retries, Settings, Timeouts};
@@ -50,6 +55,8 @@ pub struct Pipeline {
     pub clock: Arc<dyn Clock>,
     /// Time-outs, retries, drain.
     pub settings: Settings,
+    /// What may be sent and shown, when something is configured.
+    policy: ArcSwapOption<Policy>,
     /// What is known about each candidate.
     pub health: Health,
     /// Calls that run; awaited at shutdown.
@@ -77,10 +84,20 @@ impl Pipeline {
             ledger,
             clock,
             settings,
+            policy: ArcSwapOption::empty(),
             health,
             calls: TaskTracker::new(),
             drains,
             meters: meters::Meters::new(),
         }
+    }
+    /// The content policy, when there is one.
+    pub fn policy(&self) -> Option<Arc<Policy>> {
+        self.policy.load_full()
+    }
+
+    /// Replaces the content policy. Calls that run keep theirs.
+    pub fn set_policy(&self, policy: Option<Arc<Policy>>) {
+        self.policy.store(policy);
     }
 }

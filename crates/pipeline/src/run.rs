@@ -13,13 +13,14 @@ use tollgate_types::generate::GenerateResponse;
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, Error, HoldId, Usage};
-use tollgate_upstream::{CallContext, EmbedCall, Outline, Payload, TextChunk, TextStream};
+use tollgate_upstream::{CallContext, EmbedCall, ModerationCall, Outline, Payload, TextChunk, TextStream};
 
 use crate::Pipeline;
 use crate::admit::Admission;
 use crate::dispatch::{Dispatched, Failure, total_timeout};
 use crate::embed::Embedded;
 use crate::meter::Meter;
+use crate::moderate::Moderated;
 use crate::operation::Operation;
 use crate::owned::{Caller, Owned};
 
@@ -72,6 +73,14 @@ impl Pipeline {
 
     /// Turns texts into vectors, in the same way.
     pub async fn embed(self: &Arc<Self>, admission: Admission<EmbedCall>) -> Result<Served<Embedded>, Error> {
+        self.operate(admission).await
+    }
+
+    /// Looks at content, in the same way.
+    pub async fn moderate(
+        self: &Arc<Self>,
+        admission: Admission<ModerationCall>,
+    ) -> Result<Served<Moderated>, Error> {
         self.operate(admission).await
     }
 

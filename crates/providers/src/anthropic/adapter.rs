@@ -115,7 +115,7 @@ impl Anthropic {
         if !head.has_content {
             return Err(no_answer("the answer has no content"));
         }
-        if call.format != Format::Messages {
+        if !crossing::relays(ctx, call, Format::Messages) {
             let answer = decode_response(&body, seconds(ctx.request))
                 .map_err(|_| no_answer("the answer cannot be read"))?;
             return Ok(crossing::whole(
@@ -159,10 +159,12 @@ impl TextProvider for Anthropic {
         }
         if response.media_type() == "text/event-stream" {
             let events = stream::open(response, call, &self.origin)?;
-            return Ok(TextReply::Stream(match call.format {
-                Format::Messages => events,
-                _ => crossing::stream(events, StreamDecoder::new(seconds(ctx.request)), &self.origin),
-            }));
+            return Ok(TextReply::Stream(
+                match crossing::relays(ctx, call, Format::Messages) {
+                    true => events,
+                    false => crossing::stream(events, StreamDecoder::new(seconds(ctx.request)), &self.origin),
+                },
+            ));
         }
         // A JSON body says what is wrong; anything else is not what was asked for.
         let body = response.beginning(self.http.settings()).await;

@@ -13,8 +13,8 @@ use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
-    CallContext, EmbedProvider, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider,
-    TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
+    CallContext, EmbedProvider, ListedModel, ModerationProvider, Outline, Payload, Provider, TextAnswer,
+    TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
 use super::embeddings::EmbeddingsEndpoint;
@@ -24,6 +24,7 @@ use crate::crossing::{self, not_in_format};
 use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts,
 };
+use crate::moderations::Moderations;
 use crate::refusal;
 
 /// A provider that speaks chat completions.
@@ -36,6 +37,7 @@ pub struct OpenAiCompatible {
     pub(super) http: Arc<HttpClient>,
     chat: Endpoint,
     pub(super) embeddings: Option<EmbeddingsEndpoint>,
+    moderations: Option<Moderations>,
     models: Endpoint,
 }
 
@@ -53,12 +55,15 @@ impl OpenAiCompatible {
         }
         let embeddings = preset.embeddings.as_ref();
         let embeddings = embeddings.map(|row| EmbeddingsEndpoint::new(row, base, credentials));
+        let moderations = preset.moderations_path;
+        let moderations = moderations.map(|path| Moderations::new(base, path, credentials, http.clone()));
         Ok(Self {
             origin: origin_of(&id),
             id,
             preset,
             http,
             embeddings: embeddings.transpose()?,
+            moderations: moderations.transpose()?,
             chat: Endpoint::new(base, preset.chat_path, credentials)?,
             models: Endpoint::new(base, "/models", credentials)?,
         })
@@ -143,7 +148,7 @@ impl OpenAiCompatible {
                 "usage report makes no sense, wholly or in part"
             );
         }
-        if call.format != Format::ChatCompletions {
+        if !crossing::relays(ctx, call, Format::ChatCompletions) {
             let answer =
                 decode_response(&body).map_err(|_| UpstreamError::protocol("the answer cannot be read"))?;
             return Ok(crossing::whole(
@@ -179,10 +184,12 @@ impl TextProvider for OpenAiCompatible {
         }
         if response.media_type() == "text/event-stream" {
             let events = stream::open(response, call, choices)?;
-            return Ok(TextReply::Stream(match call.format {
-                Format::ChatCompletions => events,
-                _ => crossing::stream(events, StreamDecoder::new(), &self.origin),
-            }));
+            return Ok(TextReply::Stream(
+                match crossing::relays(ctx, call, Format::ChatCompletions) {
+                    true => events,
+                    false => crossing::stream(events, StreamDecoder::new(), &self.origin),
+                },
+            ));
         }
         // A JSON body says what is wrong; anything else is not what was asked for.
         let media_type = response.media_type().to_owned();
@@ -234,6 +241,12 @@ impl Provider for OpenAiCompatible {
 
     fn embeddings(&self) -> Option<&dyn EmbedProvider> {
         self.embeddings.as_ref().map(|_| self as &dyn EmbedProvider)
+    }
+
+    fn moderations(&self) -> Option<&dyn ModerationProvider> {
+        self.moderations
+            .as_ref()
+            .map(|moderations| moderations as &dyn ModerationProvider)
     }
 
     async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {

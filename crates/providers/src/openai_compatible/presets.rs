@@ -59,6 +59,8 @@ pub struct Preset {
     pub chat_path: &'static str,
     /// Its embeddings, when it has any.
     pub embeddings: Option<Embeddings>,
+    /// Path of its moderations under the base, when it has any in OpenAI's shape.
+    pub moderations_path: Option<&'static str>,
     /// Whether a key is needed.
     pub key: Key,
     /// How it is shown.
@@ -91,6 +93,9 @@ const EMBEDDINGS: Embeddings = Embeddings {
     source: UNSAID,
 };
 
+/// Where OpenAI has its moderations.
+const MODERATIONS: &str = "/moderations";
+
 /// What most providers have in common; no provider itself.
 const USUAL: Preset = Preset {
     name: UNSAID,
@@ -100,6 +105,7 @@ const USUAL: Preset = Preset {
     base_path: "/v1",
     chat_path: "/chat/completions",
     embeddings: None,
+    moderations_path: None,
     key: Key::Optional,
     auth: Auth::Bearer,
     cap_name: CapName::AsSent,
@@ -151,6 +157,7 @@ pub const PRESETS: &[Preset] = &[
             source: "https://platform.openai.com/docs/api-reference/embeddings/create",
             ..EMBEDDINGS
         }),
+        moderations_path: Some(MODERATIONS),
         ..USUAL
     },
     Preset {
@@ -523,6 +530,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "openai-compatible",
         title: "Any other server of the format",
+        moderations_path: Some(MODERATIONS),
         vendor_fields: &["top_k", "min_p", "repetition_penalty", "chat_template_kwargs"],
         source: "-",
         embeddings: Some(Embeddings {

@@ -29,6 +29,7 @@ pub(super) const BODIES: &[(&str, &str)] = &[
         "count_message_tokens",
         r#"{"model": "sim/chat", "messages": [{"role": "user", "content": "Say hello."}]}"#,
     ),
+    ("create_moderation", r#"{"input": ["How are you today?"]}"#),
     (
         "create_embeddings",
         r#"{"model": "sim/embeddings", "input": ["A red fox.", "A brown bear."], "dimensions": 4}"#,

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::chat_request::ChatRequest;
 use super::directive;
+use super::moderations;
 use super::received::ReceivedRequest;
 use super::reply::Reply;
 use super::served::{End, Served};
@@ -25,6 +26,7 @@ pub(super) struct State {
     pub model_defaults: HashMap<String, Reply>,
     pub default: Reply,
     pub models_queue: VecDeque<Reply>,
+    pub moderations_queue: VecDeque<Reply>,
     pub models: Vec<String>,
     pub api_key: Option<String>,
     pub keep_requests: bool,
@@ -43,6 +45,7 @@ impl Script {
             model_defaults: HashMap::new(),
             default: Reply::answer(super::Answer::default()),
             models_queue: VecDeque::new(),
+            moderations_queue: VecDeque::new(),
             models: vec!["fake-model".to_owned()],
             api_key: None,
             keep_requests: true,
@@ -138,6 +141,12 @@ impl Script {
             },
         };
         Reply::body(200, "application/json", body.to_string())
+    }
+
+    /// The reply for `POST …/moderations`.
+    pub fn moderations_reply(&self, body: &[u8]) -> Reply {
+        let scripted = self.state().moderations_queue.pop_front();
+        scripted.unwrap_or_else(|| moderations::reply(body))
     }
 
     /// Whether the request carries the key that is asked for, in one of the usual headers.

@@ -24,6 +24,7 @@ mod money;
 mod nodes;
 mod openapi;
 mod operations;
+mod policy;
 mod privacy;
 mod reload;
 mod scene;
