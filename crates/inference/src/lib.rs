@@ -8,6 +8,7 @@ pub mod embeddings;
 pub mod messages;
 pub mod moderations;
 mod policy;
+mod structured_output;
 
 use std::sync::Arc;
 

@@ -21,6 +21,7 @@ pub mod route;
 pub mod run;
 pub mod settings;
 pub mod stream;
+pub mod structured;
 
 use std::sync::Arc;
 
@@ -40,6 +41,7 @@ pub use policy::Policy;
 pub use route::{Providers, Route, Routed};
 pub use run::{Delivered, DeliveredStream, Piece, Served};
 pub use settings::{Drain, Retries, Settings, Timeouts};
+pub use structured::{Structure, Structured};
 
 /// Everything that a call needs.
 pub struct Pipeline {

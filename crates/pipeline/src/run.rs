@@ -23,6 +23,7 @@ use crate::meter::Meter;
 use crate::moderate::Moderated;
 use crate::operation::Operation;
 use crate::owned::{Caller, Owned};
+use crate::structured::Structure;
 
 /// What the caller gets.
 pub struct Served<A = Delivered> {
@@ -30,6 +31,8 @@ pub struct Served<A = Delivered> {
     pub answer: A,
     /// How long the upstream took until the answer, or the first content of it, was there.
     pub upstream_wait: Duration,
+    /// How the answer got its shape, when the gateway had to see to it.
+    pub structure: Option<Structure>,
 }
 
 /// An answer.
@@ -104,14 +107,17 @@ impl Pipeline {
 
     async fn own<C: Operation>(
         self: Arc<Self>,
-        admission: Admission<C>,
+        mut admission: Admission<C>,
         caller: Caller,
     ) -> Result<Served<C::Answer>, Error> {
         let started = self.clock.monotonic_micros();
-        let dispatched = self.dispatch_for(&admission, &caller).await;
+        let completed = match self.dispatch_for(&admission, &caller).await {
+            Ok(dispatched) => C::complete(&self, &mut admission, &caller, dispatched).await,
+            Err(failure) => Err(failure),
+        };
         let upstream_wait = Duration::from_micros(self.clock.monotonic_micros().saturating_sub(started));
         let left = caller.has_left();
-        match dispatched {
+        match completed {
             Err(failure) => {
                 let ending = if left {
                     Ending::CallerGoneCut
@@ -121,9 +127,10 @@ impl Pipeline {
                 self.settle(admission, ending, &Meter::default(), "".into()).await;
                 Err(failure.error)
             }
-            Ok(dispatched) => Ok(Served {
+            Ok((dispatched, structure)) => Ok(Served {
                 answer: C::deliver(self, admission, dispatched, left).await,
                 upstream_wait,
+                structure,
             }),
         }
     }
@@ -157,7 +164,7 @@ impl Pipeline {
     }
 
     /// Dispatches; when the caller leaves meanwhile, waits on within the bounds of a drain.
-    async fn dispatch_for<C: Operation>(
+    pub(crate) async fn dispatch_for<C: Operation>(
         &self,
         admission: &Admission<C>,
         caller: &Caller,

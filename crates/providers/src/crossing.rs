@@ -24,6 +24,11 @@ pub(crate) fn common_form(call: &TextCall) -> Result<GenerateRequest, UpstreamEr
     Ok(request)
 }
 
+/// Whether the caller's bytes are in this format and are what is asked.
+pub(crate) fn forwards(call: &TextCall, format: Format) -> bool {
+    call.format == format && !call.body.is_empty()
+}
+
 /// Whether what an upstream says in this format goes to the caller as it is.
 pub(crate) fn relays(ctx: &CallContext, call: &TextCall, format: Format) -> bool {
     call.format == format && !ctx.inspected

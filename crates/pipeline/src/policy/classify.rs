@@ -7,9 +7,10 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tollgate_types::moderate::{Category, Moderation, ModerationInput};
 use tollgate_types::{Error, ErrorCode, RequestId, Retry};
-use tollgate_upstream::{CallContext, ModerationCall, ModerationProvider, Permit, UpstreamError};
+use tollgate_upstream::{ModerationCall, ModerationProvider, UpstreamError};
 
 use super::blocked;
+use crate::admit::free_context;
 
 /// Bytes of one text that is asked about; longer ones are asked about in parts.
 const PART: usize = 16_000;
@@ -124,13 +125,7 @@ impl Classifier {
         request: RequestId,
         input: ModerationInput,
     ) -> Result<Vec<Moderation>, UpstreamError> {
-        let ctx = CallContext {
-            request,
-            permit: Permit::Free("content policy"),
-            header_timeout: self.timeout,
-            idle_timeout: self.timeout,
-            inspected: false,
-        };
+        let ctx = free_context(request, "content policy", self.timeout);
         let call = ModerationCall {
             upstream_model: self.model.clone(),
             input,

@@ -12,7 +12,7 @@ use tollgate_formats::anthropic_messages::{
 };
 use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::seal::origin_of;
-use tollgate_types::generate::GenerateRequest;
+use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, Format, RequestId};
 use tollgate_upstream::{
     CallContext, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply,
@@ -76,7 +76,7 @@ impl Anthropic {
 
     /// The bytes for the upstream, and the version that they are in.
     fn prepare(&self, call: &TextCall) -> Result<(Bytes, Version), UpstreamError> {
-        if call.format != Format::Messages {
+        if !crossing::forwards(call, Format::Messages) {
             let mut request = crossing::common_form(call)?;
             drop_foreign_reasoning(&mut request, &self.origin);
             let body = encode_request(&request, call.output_cap);
@@ -179,6 +179,10 @@ impl TextProvider for Anthropic {
 
     fn takes(&self, format: Format) -> bool {
         format == Format::Messages
+    }
+
+    fn forces(&self, format: &ResponseFormat) -> bool {
+        *format != ResponseFormat::JsonObject
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {

@@ -10,7 +10,7 @@ use tollgate_formats::openai_chat::{
     splice_request, validate,
 };
 use tollgate_formats::seal::origin_of;
-use tollgate_types::generate::GenerateRequest;
+use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
     CallContext, EmbedProvider, ListedModel, ModerationProvider, Outline, Payload, Provider, TextAnswer,
@@ -71,7 +71,7 @@ impl OpenAiCompatible {
 
     /// The bytes for the upstream, and how many answers they ask for.
     fn prepare(&self, call: &TextCall) -> Result<(RequestBody, u32), UpstreamError> {
-        if call.format != Format::ChatCompletions {
+        if !crossing::forwards(call, Format::ChatCompletions) {
             return self.prepare_crossing(call);
         }
         let known = call
@@ -206,6 +206,10 @@ impl TextProvider for OpenAiCompatible {
 
     fn takes(&self, format: Format) -> bool {
         format == Format::ChatCompletions
+    }
+
+    fn forces(&self, format: &ResponseFormat) -> bool {
+        self.preset.forces_schema || !matches!(format, ResponseFormat::JsonSchema { .. })
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {

@@ -74,6 +74,8 @@ pub struct Preset {
     pub vendor_fields: &'static [&'static str],
     /// Whether it knows `system` but not `developer`.
     pub developer_as_system: bool,
+    /// Whether `response_format` forces a schema. Where it does not, the gateway looks at the answer.
+    pub forces_schema: bool,
     /// Whether it reports the usage of one answer however many it gives, so that only one may be asked for.
     pub counts_one_answer: bool,
     /// The port on which such a server is looked for on this machine.
@@ -112,6 +114,7 @@ const USUAL: Preset = Preset {
     drops: &[],
     vendor_fields: &[],
     developer_as_system: true,
+    forces_schema: true,
     counts_one_answer: false,
     local_port: None,
     source: UNSAID,
@@ -287,6 +290,8 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "deepseek",
+        // It has `json_object` alone (https://api-docs.deepseek.com/guides/json_mode).
+        forces_schema: false,
         title: "DeepSeek",
         base_url: Some("https://api.deepseek.com/v1"),
         key: Key::Required("DEEPSEEK_API_KEY"),

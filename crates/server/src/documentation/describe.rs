@@ -108,6 +108,13 @@ const HEADERS: &[(&str, On, bool, &str)] = &[
         "Microseconds until the response headers that were not spent waiting for the model.",
     ),
     (
+        "x-tollgate-structured",
+        On::Work,
+        false,
+        "How an answer got the shape that was asked for, when the model's provider does not force it: `validated` or \
+         `repaired`.",
+    ),
+    (
         "x-tollgate-ignored",
         On::Work,
         false,

@@ -30,4 +30,5 @@ mod reload;
 mod scene;
 mod shutdown;
 mod streaming;
+mod structured_output;
 mod upstream_faults;
