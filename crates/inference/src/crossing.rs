@@ -38,7 +38,7 @@ pub(crate) fn common_form(
 }
 
 /// The same refusal with the caller's name for the parameter.
-fn in_words_of(format: Format, error: Error) -> Error {
+pub(crate) fn in_words_of(format: Format, error: Error) -> Error {
     let Some(param) = &error.param else { return error };
     let name = hub::param_in(format, param);
     let message = error.message.replace(&format!("'{param}'"), &format!("'{name}'"));

@@ -1,4 +1,4 @@
-//! Room: text generation and embeddings.
+//! Room: text generation, embeddings and moderations.
 
 mod admission;
 mod capabilities;
@@ -8,6 +8,9 @@ pub mod embeddings;
 mod lenient;
 pub mod messages;
 pub mod responses;
+pub mod moderations;
+mod policy;
+mod structured_output;
 
 use std::sync::Arc;
 
@@ -31,4 +34,5 @@ pub fn routes() -> OpenApiRouter<Inference> {
         .merge(messages::routes())
         .merge(responses::routes())
         .merge(embeddings::routes())
+        .merge(moderations::routes())
 }

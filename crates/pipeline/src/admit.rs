@@ -13,7 +13,9 @@ use tollgate_upstream::{CallContext, Permit, TextCall};
 
 use crate::Pipeline;
 use crate::media::NamesMedia;
+use crate::policy::Policy;
 use crate::route::{Route, Routed};
+use crate::structured::Structured;
 
 /// Output tokens that the limit reserves for a call without a cap.
 const RESERVED_OUTPUT: u64 = 4_096;
@@ -43,6 +45,10 @@ pub struct Admission<C = TextCall> {
     pub(crate) model: Arc<Model>,
     pub(crate) routes: Vec<Route>,
     pub(crate) request: CallRequest<C>,
+    /// What looks at the answer.
+    pub(crate) policy: Option<Arc<Policy>>,
+    /// The shape that the answer must have, when the gateway has to see to it.
+    pub(crate) structured: Option<Arc<Structured>>,
 }
 
 /// A call that may not be made, with what the limit headers should say.
@@ -69,7 +75,19 @@ impl<C> Admission<C> {
             permit,
             header_timeout,
             idle_timeout,
+            inspected: self.policy.is_some() || self.structured.is_some(),
         }
+    }
+}
+
+/// The frame in which a classifier of the operator's may be asked before anything is held.
+pub(crate) fn free_context(request: RequestId, reason: &'static str, timeout: Duration) -> CallContext {
+    CallContext {
+        request,
+        permit: Permit::Free(reason),
+        header_timeout: timeout,
+        idle_timeout: timeout,
+        inspected: false,
     }
 }
 
@@ -83,7 +101,11 @@ impl Pipeline {
     ) -> Result<(Admission<C>, Decision), Refused> {
         let fetched = C::fetch_media(self, &routed, &mut request).await;
         fetched.map_err(|error| Refused { error, tokens: None })?;
-        let tokens = tokens_to_reserve(&request.demand);
+        let demand = match &routed.structured {
+            Some(structured) => structured.demand(request.demand),
+            None => request.demand,
+        };
+        let tokens = tokens_to_reserve(&demand);
         let reserved = self.limiter.reserve(&request.caller.account, tokens).await;
         let (reservation, decision) = reserved.map_err(|(error, decision)| Refused {
             error,
@@ -99,9 +121,14 @@ impl Pipeline {
             // Twice the longest call: the sweep must never release a hold whose call still runs.
             lifetime: (self.settings.timeouts.total + self.settings.drain.time) * 2,
         };
-        match Hold::take(&*self.ledger, &hold_request, &routed.model, request.demand).await {
+        match Hold::take(&*self.ledger, &hold_request, &routed.model, demand).await {
             Ok(hold) => {
-                let Routed { model, routes, .. } = routed;
+                let Routed {
+                    model,
+                    routes,
+                    structured,
+                    ..
+                } = routed;
                 Ok((
                     Admission {
                         hold,
@@ -109,6 +136,8 @@ impl Pipeline {
                         model,
                         routes,
                         request,
+                        policy: self.policy().filter(|policy| policy.inspects_output()),
+                        structured,
                     },
                     decision,
                 ))

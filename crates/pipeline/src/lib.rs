@@ -14,15 +14,19 @@ pub mod health;
 pub mod media;
 mod meter;
 mod meters;
+mod moderate;
 mod operation;
 mod owned;
+pub mod policy;
 pub mod route;
 pub mod run;
 pub mod settings;
 pub mod stream;
+pub mod structured;
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tollgate_accounts::Limiter;
@@ -35,9 +39,12 @@ pub use admit::{Admission, CallRequest};
 pub use embed::Embedded;
 pub use health::Health;
 pub use media::NamesMedia;
+pub use moderate::Moderated;
+pub use policy::Policy;
 pub use route::{Providers, Route, Routed};
 pub use run::{Delivered, DeliveredStream, Piece, Served};
 pub use settings::{Drain, Retries, Settings, Timeouts};
+pub use structured::{Structure, Structured};
 
 /// Everything that a call needs.
 pub struct Pipeline {
@@ -55,6 +62,8 @@ pub struct Pipeline {
     pub clock: Arc<dyn Clock>,
     /// Time-outs, retries, drain.
     pub settings: Settings,
+    /// What may be sent and shown, when something is configured.
+    policy: ArcSwapOption<Policy>,
     /// What is known about each candidate.
     pub health: Health,
     /// Calls that run; awaited at shutdown.
@@ -84,10 +93,20 @@ impl Pipeline {
             fetcher,
             clock,
             settings,
+            policy: ArcSwapOption::empty(),
             health,
             calls: TaskTracker::new(),
             drains,
             meters: meters::Meters::new(),
         }
+    }
+    /// The content policy, when there is one.
+    pub fn policy(&self) -> Option<Arc<Policy>> {
+        self.policy.load_full()
+    }
+
+    /// Replaces the content policy. Calls that run keep theirs.
+    pub fn set_policy(&self, policy: Option<Arc<Policy>>) {
+        self.policy.store(policy);
     }
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tollgate_catalog::{Candidate, Model};
-use tollgate_types::generate::GenerateRequest;
+use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, ErrorCode, Format};
 use tollgate_upstream::Provider;
 
 use crate::Pipeline;
+use crate::structured::Structured;
 
 /// Providers by the name of their configuration block. A reload replaces them as a whole.
 #[derive(Default)]
@@ -56,6 +57,8 @@ pub struct Routed {
     pub model: Arc<Model>,
     /// The model as the caller named it; answers carry it.
     pub public_model: Arc<str>,
+    /// The shape that answers must have, when no candidate can be made to keep it.
+    pub structured: Option<Arc<Structured>>,
     /// In the order in which they are tried; never empty.
     pub(crate) routes: Vec<Route>,
 }
@@ -69,6 +72,12 @@ impl Routed {
     /// Whether every candidate takes bodies of this format as they are.
     pub fn all_take(&self, format: Format) -> bool {
         self.routes.iter().all(|route| takes(route, format))
+    }
+
+    /// Whether every candidate keeps this shape of answers by itself.
+    pub fn all_force(&self, format: &ResponseFormat) -> bool {
+        let forces = |route: &Route| route.provider.text().is_some_and(|text| text.forces(format));
+        self.routes.iter().all(forces)
     }
 
     /// Keeps the candidates that nothing of the request is lost on the way to, and answers which hints the first of
@@ -162,6 +171,7 @@ impl Pipeline {
         Ok(Routed {
             model: model.clone(),
             public_model,
+            structured: None,
             routes,
         })
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
-use tollgate_types::generate::{GenerateRequest, GenerateResponse};
+use tollgate_types::generate::{GenerateRequest, GenerateResponse, ResponseFormat};
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Error, Format, Usage};
 
@@ -44,7 +44,8 @@ pub struct TextCall {
     /// The shape of `body`.
     pub format: Format,
     /// The caller's bytes. An adapter whose upstream speaks the same format splices and forwards them; another one
-    /// decodes them. Empty when `common` is the whole request, with media in it that the caller named by their addresses.
+    /// decodes them. Empty when the gateway has changed the request, such as by putting in media that the caller named by
+    /// their addresses: then `common` alone says what is asked.
     pub body: Bytes,
     /// What the format knows of `body` already.
     pub outline: Option<Outline>,
@@ -148,6 +149,12 @@ pub trait TextProvider: Send + Sync {
     /// Whether it takes bodies of this format as they are, and answers in it. Calls in another format reach it in the
     /// common form, and so do its answers to them.
     fn takes(&self, format: Format) -> bool;
+
+    /// Whether its upstream keeps this shape of answers by itself. Where it does not, the gateway sees to it.
+    fn forces(&self, format: &ResponseFormat) -> bool {
+        let _ = format;
+        true
+    }
 
     /// Refuses a request in another format when something of it would be lost on the way to the upstream; answers
     /// which hints are left out. Parameters are named as in the common form.

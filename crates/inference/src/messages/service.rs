@@ -8,7 +8,7 @@ use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
 use tollgate_formats::DecodeError;
 use tollgate_formats::anthropic_messages::{self, MessagesHead, Purpose, ResponseHead, Version};
-use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
+use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed, Structure};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
@@ -62,6 +62,7 @@ pub(super) async fn create(
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
+    ctx.note_structure(served.structure.map(Structure::as_str));
     match served.answer {
         Delivered::Whole {
             payload,

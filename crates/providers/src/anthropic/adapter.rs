@@ -12,7 +12,7 @@ use tollgate_formats::anthropic_messages::{
 };
 use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::seal::origin_of;
-use tollgate_types::generate::GenerateRequest;
+use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, Format, RequestId};
 use tollgate_upstream::{
     CallContext, ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider,
@@ -115,7 +115,7 @@ impl Anthropic {
         if !head.has_content {
             return Err(no_answer("the answer has no content"));
         }
-        if call.format != Format::Messages {
+        if !crossing::relays(ctx, call, Format::Messages) {
             let answer = decode_response(&body, seconds(ctx.request))
                 .map_err(|_| no_answer("the answer cannot be read"))?;
             return Ok(crossing::whole(
@@ -159,10 +159,12 @@ impl TextProvider for Anthropic {
         }
         if response.media_type() == "text/event-stream" {
             let events = stream::open(response, call, &self.origin)?;
-            return Ok(TextReply::Stream(match call.format {
-                Format::Messages => events,
-                _ => crossing::stream(events, StreamDecoder::new(seconds(ctx.request)), &self.origin),
-            }));
+            return Ok(TextReply::Stream(
+                match crossing::relays(ctx, call, Format::Messages) {
+                    true => events,
+                    false => crossing::stream(events, StreamDecoder::new(seconds(ctx.request)), &self.origin),
+                },
+            ));
         }
         // A JSON body says what is wrong; anything else is not what was asked for.
         let body = response.beginning(self.http.settings()).await;
@@ -185,6 +187,10 @@ impl TextProvider for Anthropic {
             MediaKind::Document => Some(&["application/pdf", "text/plain"]),
             _ => None,
         }
+    }
+
+    fn forces(&self, format: &ResponseFormat) -> bool {
+        *format != ResponseFormat::JsonObject
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {

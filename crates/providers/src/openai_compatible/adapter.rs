@@ -10,11 +10,11 @@ use tollgate_formats::openai_chat::{
     splice_request, validate,
 };
 use tollgate_formats::seal::origin_of;
-use tollgate_types::generate::GenerateRequest;
+use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
-    CallContext, EmbedProvider, ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall,
-    TextProvider, TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
+    CallContext, EmbedProvider, ListedModel, MediaKind, ModerationProvider, Outline, Payload, Provider, TextAnswer,
+    TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
 use super::embeddings::EmbeddingsEndpoint;
@@ -24,6 +24,7 @@ use crate::crossing::{self, not_in_format};
 use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts,
 };
+use crate::moderations::Moderations;
 use crate::refusal;
 
 /// Pictures that models take.
@@ -39,6 +40,7 @@ pub struct OpenAiCompatible {
     pub(super) http: Arc<HttpClient>,
     chat: Endpoint,
     pub(super) embeddings: Option<EmbeddingsEndpoint>,
+    moderations: Option<Moderations>,
     models: Endpoint,
 }
 
@@ -56,12 +58,15 @@ impl OpenAiCompatible {
         }
         let embeddings = preset.embeddings.as_ref();
         let embeddings = embeddings.map(|row| EmbeddingsEndpoint::new(row, base, credentials));
+        let moderations = preset.moderations_path;
+        let moderations = moderations.map(|path| Moderations::new(base, path, credentials, http.clone()));
         Ok(Self {
             origin: origin_of(&id),
             id,
             preset,
             http,
             embeddings: embeddings.transpose()?,
+            moderations: moderations.transpose()?,
             chat: Endpoint::new(base, preset.chat_path, credentials)?,
             models: Endpoint::new(base, "/models", credentials)?,
         })
@@ -146,7 +151,7 @@ impl OpenAiCompatible {
                 "usage report makes no sense, wholly or in part"
             );
         }
-        if call.format != Format::ChatCompletions {
+        if !crossing::relays(ctx, call, Format::ChatCompletions) {
             let answer =
                 decode_response(&body).map_err(|_| UpstreamError::protocol("the answer cannot be read"))?;
             return Ok(crossing::whole(
@@ -182,10 +187,12 @@ impl TextProvider for OpenAiCompatible {
         }
         if response.media_type() == "text/event-stream" {
             let events = stream::open(response, call, choices)?;
-            return Ok(TextReply::Stream(match call.format {
-                Format::ChatCompletions => events,
-                _ => crossing::stream(events, StreamDecoder::new(), &self.origin),
-            }));
+            return Ok(TextReply::Stream(
+                match crossing::relays(ctx, call, Format::ChatCompletions) {
+                    true => events,
+                    false => crossing::stream(events, StreamDecoder::new(), &self.origin),
+                },
+            ));
         }
         // A JSON body says what is wrong; anything else is not what was asked for.
         let media_type = response.media_type().to_owned();
@@ -211,6 +218,10 @@ impl TextProvider for OpenAiCompatible {
             MediaKind::Document => Some(&["application/pdf"]),
             _ => None,
         }
+    }
+
+    fn forces(&self, format: &ResponseFormat) -> bool {
+        self.preset.forces_schema || !matches!(format, ResponseFormat::JsonSchema { .. })
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
@@ -246,6 +257,12 @@ impl Provider for OpenAiCompatible {
 
     fn embeddings(&self) -> Option<&dyn EmbedProvider> {
         self.embeddings.as_ref().map(|_| self as &dyn EmbedProvider)
+    }
+
+    fn moderations(&self) -> Option<&dyn ModerationProvider> {
+        self.moderations
+            .as_ref()
+            .map(|moderations| moderations as &dyn ModerationProvider)
     }
 
     async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {

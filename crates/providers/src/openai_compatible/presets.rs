@@ -59,6 +59,8 @@ pub struct Preset {
     pub chat_path: &'static str,
     /// Its embeddings, when it has any.
     pub embeddings: Option<Embeddings>,
+    /// Path of its moderations under the base, when it has any in OpenAI's shape.
+    pub moderations_path: Option<&'static str>,
     /// Whether a key is needed.
     pub key: Key,
     /// How it is shown.
@@ -72,6 +74,8 @@ pub struct Preset {
     pub vendor_fields: &'static [&'static str],
     /// Whether it knows `system` but not `developer`.
     pub developer_as_system: bool,
+    /// Whether `response_format` forces a schema. Where it does not, the gateway looks at the answer.
+    pub forces_schema: bool,
     /// Whether it reports the usage of one answer however many it gives, so that only one may be asked for.
     pub counts_one_answer: bool,
     /// Whether pictures are given to it as bytes and never as an address. A server of the operator's own stands in the
@@ -94,6 +98,9 @@ const EMBEDDINGS: Embeddings = Embeddings {
     source: UNSAID,
 };
 
+/// Where OpenAI has its moderations.
+const MODERATIONS: &str = "/moderations";
+
 /// What most providers have in common; no provider itself.
 const USUAL: Preset = Preset {
     name: UNSAID,
@@ -103,12 +110,14 @@ const USUAL: Preset = Preset {
     base_path: "/v1",
     chat_path: "/chat/completions",
     embeddings: None,
+    moderations_path: None,
     key: Key::Optional,
     auth: Auth::Bearer,
     cap_name: CapName::AsSent,
     drops: &[],
     vendor_fields: &[],
     developer_as_system: true,
+    forces_schema: true,
     counts_one_answer: false,
     inline_pictures: false,
     local_port: None,
@@ -155,6 +164,7 @@ pub const PRESETS: &[Preset] = &[
             source: "https://platform.openai.com/docs/api-reference/embeddings/create",
             ..EMBEDDINGS
         }),
+        moderations_path: Some(MODERATIONS),
         ..USUAL
     },
     Preset {
@@ -284,6 +294,8 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "deepseek",
+        // It has `json_object` alone (https://api-docs.deepseek.com/guides/json_mode).
+        forces_schema: false,
         title: "DeepSeek",
         base_url: Some("https://api.deepseek.com/v1"),
         key: Key::Required("DEEPSEEK_API_KEY"),
@@ -532,6 +544,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "openai-compatible",
         title: "Any other server of the format",
+        moderations_path: Some(MODERATIONS),
         vendor_fields: &["top_k", "min_p", "repetition_penalty", "chat_template_kwargs"],
         source: "-",
         embeddings: Some(Embeddings {

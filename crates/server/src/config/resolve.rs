@@ -142,6 +142,22 @@ impl Config {
         }
     }
 
+    /// A key: the text of a file, or a variable. `place` is the setting that names the file.
+    pub fn key(
+        &self,
+        place: &str,
+        variable: Option<&str>,
+        file: Option<&str>,
+    ) -> Result<Option<SecretString>, ConfigError> {
+        if let Some(file) = file {
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| ConfigError::new(place, format!("cannot read {file}: {error}")))?;
+            return Ok(Some(text.trim().to_owned().into()));
+        }
+        let key = variable.and_then(|variable| self.environment.get(variable));
+        Ok(key.map(|key| key.to_owned().into()))
+    }
+
     /// The figures of the pipeline.
     pub fn pipeline_settings(&self) -> Settings {
         let (times, retries, drain) = (&self.file.timeouts, &self.file.retries, &self.file.drain);

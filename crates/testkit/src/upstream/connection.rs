@@ -140,6 +140,9 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
             Err(problem) => (Reply::error(400, "invalid_request", &problem), None),
         };
     }
+    if request.method == "POST" && path.ends_with("/moderations") {
+        return (script.moderations_reply(&request.body), None);
+    }
     if request.method == "GET" && path.ends_with("/models") {
         return (script.models_reply(None), None);
     }

@@ -1,6 +1,6 @@
-//! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions` and `POST …/embeddings`, Anthropic's
-//! `POST …/messages`, OpenAI's `POST …/responses`, and `GET …/models`, byte by byte; other paths have what a test puts
-//! there.
+//! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions`, `POST …/embeddings`,
+//! `POST …/moderations` and `POST …/responses`, Anthropic's `POST …/messages`, and `GET …/models`, byte by byte; other
+//! paths have what a test puts there.
 //!
 //! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
 //! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
@@ -17,6 +17,7 @@ mod faults;
 mod gate;
 mod gzip;
 mod messages;
+mod moderations;
 mod plan;
 mod received;
 mod reply;
@@ -122,6 +123,12 @@ impl FakeUpstream {
     /// Adds a reply for the next `GET` of the models.
     pub fn push_for_models(&self, reply: Reply) {
         self.script.change(|state| state.models_queue.push_back(reply));
+    }
+
+    /// Adds a reply for the next moderation. Without one, what says "violent" is violence.
+    pub fn push_for_moderations(&self, reply: Reply) {
+        self.script
+            .change(|state| state.moderations_queue.push_back(reply));
     }
 
     /// Sets the reply for when nothing else is scripted.
