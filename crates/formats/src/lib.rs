@@ -1,6 +1,6 @@
 //! Text wire formats to and from the common request. Pure functions: no IO, no async, no clock.
 //!
-//! Suggested reading order: [`error`], [`openai_chat`], [`anthropic_messages`], [`hub`], [`embeddings`], [`lossless`],
+//! Suggested reading order: [`error`], [`openai_chat`], [`openai_completions`], [`anthropic_messages`], [`bedrock_converse`], [`hub`], [`embeddings`], [`lossless`],
 //! [`sse`], [`json`].
 //!
 //! Each format is a folder with the same rooms: `wire` (its types), `validate` (its rules, in one borrowed pass),
@@ -8,12 +8,14 @@
 //! There is no trait over formats: who picks one knows which.
 
 pub mod anthropic_messages;
+pub mod bedrock_converse;
 pub mod embeddings;
 pub mod error;
 pub mod hub;
 pub mod json;
 pub mod lossless;
 pub mod openai_chat;
+pub mod openai_completions;
 pub mod request;
 pub mod seal;
 pub mod sse;

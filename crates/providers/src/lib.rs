@@ -1,9 +1,10 @@
 //! Adapters: one folder or one row for each company whose models are called.
 //!
 //! Suggested reading order: [`registry`], [`openai_compatible`] with its table of [`presets`](openai_compatible::presets),
-//! [`anthropic`], [`http`], [`sim`], [`discover`]. How to add a provider: docs/adding-a-provider.md.
+//! [`anthropic`], [`bedrock`], [`http`], [`sim`], [`discover`]. How to add a provider: docs/adding-a-provider.md.
 
 pub mod anthropic;
+pub mod bedrock;
 mod crossing;
 pub mod discover;
 pub mod http;

@@ -95,7 +95,7 @@ impl From<&Model> for ModelRecord {
                 output: model.output.clone(),
             },
             endpoints: match model.kind {
-                ModelKind::Chat => vec!["/v1/chat/completions"],
+                ModelKind::Chat => vec!["/v1/chat/completions", "/v1/completions", "/v1/messages"],
                 ModelKind::Embedding => vec!["/v1/embeddings"],
             },
             structured_output: match model.structured_output {

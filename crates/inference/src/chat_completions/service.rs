@@ -6,14 +6,14 @@ use bytes::Bytes;
 use tollgate_accounts::Caller;
 use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
-use tollgate_formats::openai_chat::{self, ChatHead, Field, ResponseHead};
+use tollgate_formats::openai_chat::{self, ChatHead, Field, ResponseHead, StreamEncoder};
 use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
 use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
-use super::events::Events;
 use crate::admission::admit;
 use crate::capabilities::{self, Asked};
+use crate::chunks::Events;
 use crate::crossing;
 
 const ENDPOINT: &str = "/v1/chat/completions";
@@ -23,7 +23,7 @@ pub(super) enum Answer {
     /// A JSON body.
     Whole(Bytes),
     /// Server-sent events.
-    Stream(Events),
+    Stream(Events<StreamEncoder>),
 }
 
 pub(super) async fn create(

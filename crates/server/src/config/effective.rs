@@ -1,6 +1,8 @@
 //! What is in effect beyond what stands in file and environment: providers that a variable switches on, and what a block
 //! leaves to its preset.
 
+use secrecy::SecretString;
+use tollgate_providers::bedrock::AccessKeys;
 use tollgate_providers::registry::{self, ProviderConfig};
 use tollgate_providers::{discover, openai_compatible};
 
@@ -24,6 +26,38 @@ impl Config {
         blocks.any(|(name, section)| section.preset.as_deref().unwrap_or(name) == preset)
     }
 
+    /// The account's keys of a block whose preset signs requests, when they are in the environment. A block that names
+    /// variables means those, and none of the usual ones.
+    pub fn access_keys_of(&self, name: &str, section: &ProviderSection) -> Option<AccessKeys> {
+        let usual = registry::access_key_variables(section.preset.as_deref().unwrap_or(name))?;
+        let stated = [
+            &section.access_key_id_env,
+            &section.secret_access_key_env,
+            &section.session_token_env,
+        ];
+        let [id, secret, token] = match stated.iter().any(|variable| variable.is_some()) {
+            true => stated.map(Option::as_deref),
+            false => usual.map(Some),
+        };
+        let value = |variable: Option<&str>| self.environment.get(variable?);
+        Some(AccessKeys {
+            id: value(id)?.trim().to_owned(),
+            secret: SecretString::from(value(secret)?.trim()),
+            session_token: value(token).map(SecretString::from),
+        })
+    }
+
+    /// Where a provider is in the world: what its block says, else what the environment says.
+    pub fn region_of(&self, name: &str, section: &ProviderSection) -> Option<String> {
+        let variables = registry::region_variables(section.preset.as_deref().unwrap_or(name));
+        let usual = || {
+            variables
+                .iter()
+                .find_map(|variable| self.environment.get(variable))
+        };
+        section.region.clone().or_else(|| usual().map(str::to_owned))
+    }
+
     /// The settings as TOML, without secrets, for `--print-config`. A key is shown as the name of its variable or file.
     pub fn printed(&self) -> Result<String, toml::ser::Error> {
         let mut shown = self.file.clone();
@@ -36,6 +70,7 @@ impl Config {
         for block in self.providers_by_environment() {
             let section = ProviderSection {
                 base_url: block.base_url,
+                region: block.region,
                 ..ProviderSection::default()
             };
             shown.providers.insert(block.name.to_string(), section);

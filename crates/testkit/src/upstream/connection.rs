@@ -18,6 +18,7 @@ use super::received::{ReceivedRequest, read_body, read_head};
 use super::reply::{Content, Reply};
 use super::script::Script;
 use super::served::{End, Served, Tokens};
+use super::texts;
 
 /// How long a connection that was closed in order waits for the client to close too.
 const LINGER: Duration = Duration::from_secs(10);
@@ -48,7 +49,7 @@ async fn serve_one(
     head.request.connection = number;
     head.request.sequence = script.count_request();
     let sequence = head.request.sequence;
-    let early = if is_chat(&head.request) || is_embeddings(&head.request) {
+    let early = if is_chat(&head.request) || is_text(&head.request) || is_embeddings(&head.request) {
         script.reply_before_body()
     } else {
         None
@@ -106,6 +107,16 @@ fn is_chat(request: &ReceivedRequest) -> bool {
     request.method == "POST" && (path.ends_with("/chat/completions") || path.ends_with("/messages"))
 }
 
+fn is_text(request: &ReceivedRequest) -> bool {
+    request.method == "POST" && request.bare_path().ends_with("/completions") && !is_chat(request)
+}
+
+/// Bedrock's format is not composed here: such requests get what is scripted.
+fn is_converse(request: &ReceivedRequest) -> bool {
+    let path = request.bare_path();
+    request.method == "POST" && (path.ends_with("/converse") || path.ends_with("/converse-stream"))
+}
+
 fn is_embeddings(request: &ReceivedRequest) -> bool {
     request.method == "POST" && request.bare_path().ends_with("/embeddings")
 }
@@ -125,9 +136,11 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
             None,
         );
     }
-    if is_chat(request) || is_embeddings(request) {
+    if is_chat(request) || is_text(request) || is_embeddings(request) {
         let parsed = if is_chat(request) {
             ChatRequest::parse(&request.body, path.ends_with("/messages"))
+        } else if is_text(request) {
+            texts::parse(&request.body)
         } else {
             embeddings::parse(&request.body)
         };
@@ -136,7 +149,10 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
             Err(problem) => (Reply::error(400, "invalid_request", &problem), None),
         };
     }
-    if request.method == "GET" && path.ends_with("/models") {
+    if is_converse(request) {
+        return (script.scripted_reply(), None);
+    }
+    if request.method == "GET" && (path.ends_with("/models") || path.ends_with("/foundation-models")) {
         return (script.models_reply(None), None);
     }
     if request.method == "GET"

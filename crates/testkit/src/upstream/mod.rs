@@ -12,6 +12,7 @@ mod connection;
 mod delivery;
 mod directive;
 mod embeddings;
+pub mod event_stream;
 mod faults;
 mod gate;
 mod gzip;
@@ -26,6 +27,7 @@ mod sse;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod writes;
 
 use std::net::{Ipv4Addr, SocketAddr};

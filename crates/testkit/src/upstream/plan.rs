@@ -14,6 +14,7 @@ use super::messages;
 use super::reply::{Content, Reply};
 use super::sse;
 use super::stream::{self, Event};
+use super::texts;
 use super::writes::{cut, framed, joined, regrouped};
 
 /// The writes of one reply.
@@ -143,6 +144,11 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
                 true => messages::events(answer, composed),
                 false => stream::events(answer, composed, request),
             };
+            if request.completions_format {
+                for event in &mut events {
+                    event.data = texts::of_chat(&event.data);
+                }
+            }
             if !reply.delivery.done {
                 events.pop();
             }
@@ -186,6 +192,9 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
             let piece = Piece {
                 bytes: match request.messages_format {
                     true => messages::body(answer, composed),
+                    false if request.completions_format => {
+                        texts::of_chat(&completion::body(answer, composed, request))
+                    }
                     false => completion::body(answer, composed, request),
                 }
                 .into(),
