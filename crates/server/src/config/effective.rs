@@ -140,6 +140,59 @@ mod tests {
         assert_eq!(shown.providers["x"].base_url.as_deref(), Some("https://…@h/v1"));
     }
 
+    /// Variables that are set, what a block says, and whose keys sign: id, secret, token.
+    #[test]
+    fn the_keys_of_an_account_are_those_that_the_block_means() {
+        use secrecy::ExposeSecret;
+
+        let usual = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "secret")];
+        let other = [("ID", "id-2"), ("SECRET", "secret-2"), ("TOKEN", "token-2")];
+        let all = [&usual[..], &other[..], &[("AWS_SESSION_TOKEN", "token")]].concat();
+        let named = "access_key_id_env = \"ID\"\nsecret_access_key_env = \"SECRET\"\n";
+        let with_token = format!("{named}session_token_env = \"TOKEN\"\n");
+        for (env, keys, expected) in [
+            (&usual[..], "", Some(("id", "secret", None))),
+            (&usual[..1], "", None),
+            (&usual[1..], "", None),
+            (&all[..], "", Some(("id", "secret", Some("token")))),
+            (&all[..], named, Some(("id-2", "secret-2", None))),
+            (&all[..], &with_token, Some(("id-2", "secret-2", Some("token-2")))),
+            (&usual[..], named, None),
+        ] {
+            let config = load(&format!("[providers.cloud]\npreset = \"bedrock\"\n{keys}"), env);
+            let found = config.access_keys_of("cloud", &config.file.providers["cloud"]);
+            let shown = found.as_ref().map(|keys| {
+                let token = keys.session_token.as_ref().map(ExposeSecret::expose_secret);
+                (keys.id.as_str(), keys.secret.expose_secret(), token)
+            });
+            assert_eq!(shown, expected, "{keys} {env:?}");
+        }
+        let config = load("[providers.openai]\n", &all);
+        let found = config.access_keys_of("openai", &config.file.providers["openai"]);
+        assert!(found.is_none(), "it signs nothing");
+    }
+
+    #[test]
+    fn a_region_is_that_of_the_block_or_of_the_environment() {
+        let both = [("AWS_REGION", "eu-west-1"), ("AWS_DEFAULT_REGION", "us-east-1")];
+        for (preset, said, env, expected) in [
+            (
+                "bedrock",
+                "region = \"eu-central-1\"",
+                &both[..],
+                Some("eu-central-1"),
+            ),
+            ("bedrock", "", &both[..], Some("eu-west-1")),
+            ("bedrock", "", &both[1..], Some("us-east-1")),
+            ("bedrock", "", &[], None),
+            ("openai", "", &both[..], None),
+        ] {
+            let config = load(&format!("[providers.x]\npreset = \"{preset}\"\n{said}\n"), env);
+            let found = config.region_of("x", &config.file.providers["x"]);
+            assert_eq!(found.as_deref(), expected, "{preset} {said}");
+        }
+    }
+
     /// Block, what is printed of it: preset, address, variable.
     #[test]
     fn providers_are_shown_with_what_is_in_effect() {
