@@ -4,13 +4,14 @@ use tollgate_types::Format;
 use tollgate_types::generate::{GenerateRequest, Part};
 
 use crate::error::DecodeError;
-use crate::{anthropic_messages, openai_chat};
+use crate::{anthropic_messages, gemini, openai_chat};
 
 /// Reads a request of this format. It has been validated before, by whoever knows what else belongs to it.
 pub fn decode_request(format: Format, body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     match format {
         Format::ChatCompletions => openai_chat::decode_request(body),
         Format::Messages => anthropic_messages::decode_request(body),
+        Format::GenerateContent => gemini::decode_request(body),
     }
 }
 
@@ -28,6 +29,23 @@ pub fn param_in(format: Format, param: &str) -> String {
             ("response_format", "output_config.format"),
             ("parallel_tool_calls", "tool_choice.disable_parallel_tool_use"),
             ("user", "metadata.user_id"),
+        ],
+        Format::GenerateContent => &[
+            ("max_tokens", "generationConfig.maxOutputTokens"),
+            ("n", "generationConfig.candidateCount"),
+            ("stop", "generationConfig.stopSequences"),
+            ("temperature", "generationConfig.temperature"),
+            ("top_p", "generationConfig.topP"),
+            ("top_k", "generationConfig.topK"),
+            ("frequency_penalty", "generationConfig.frequencyPenalty"),
+            ("presence_penalty", "generationConfig.presencePenalty"),
+            ("seed", "generationConfig.seed"),
+            ("logprobs", "generationConfig.responseLogprobs"),
+            ("response_format", "generationConfig.responseMimeType"),
+            ("reasoning_effort", "generationConfig.thinkingConfig"),
+            ("reasoning", "contents.parts.thoughtSignature"),
+            ("tool_choice", "toolConfig.functionCallingConfig"),
+            ("messages", "contents"),
         ],
     };
     if let Some((_, name)) = names.iter().find(|(common, _)| *common == param) {

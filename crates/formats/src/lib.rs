@@ -1,6 +1,6 @@
 //! Text wire formats to and from the common request. Pure functions: no IO, no async, no clock.
 //!
-//! Suggested reading order: [`error`], [`openai_chat`], [`anthropic_messages`], [`hub`], [`embeddings`], [`lossless`],
+//! Suggested reading order: [`error`], [`openai_chat`], [`anthropic_messages`], [`gemini`], [`hub`], [`embeddings`], [`lossless`],
 //! [`sse`], [`json`].
 //!
 //! Each format is a folder with the same rooms: `wire` (its types), `validate` (its rules, in one borrowed pass),
@@ -10,6 +10,7 @@
 pub mod anthropic_messages;
 pub mod embeddings;
 pub mod error;
+pub mod gemini;
 pub mod hub;
 pub mod json;
 pub mod lossless;
