@@ -16,7 +16,7 @@ use crate::registry::{self, ProviderConfig};
 pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<ProviderConfig> {
     let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
     let found = registry::preset_names().filter_map(|preset| {
-        let key = filled(registry::usual_key_variable(preset)?)?;
+        let key = registry::key_variables(preset).find_map(filled)?;
         let base_url = match registry::address_variable(preset) {
             Some(variable) => Some(filled(variable)?),
             None => None,

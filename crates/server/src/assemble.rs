@@ -116,9 +116,8 @@ fn configured(
             continue;
         }
         let preset = section.preset.as_deref().unwrap_or(name);
-        let usual_variable = registry::usual_key_variable(preset);
-        let api_key = key_of(config, name, usual_variable, section)?;
-        if api_key.is_none() && usual_variable.is_some() {
+        let api_key = key_of(config, name, preset, section)?;
+        if api_key.is_none() && registry::usual_key_variable(preset).is_some() {
             notes.push(format!(
                 "providers.{name}: no key; set api_key_env or api_key_file"
             ));
@@ -138,7 +137,7 @@ fn configured(
 fn key_of(
     config: &Config,
     name: &str,
-    usual_variable: Option<&str>,
+    preset: &str,
     section: &ProviderSection,
 ) -> Result<Option<SecretString>, ConfigError> {
     if let Some(file) = &section.api_key_file {
@@ -150,10 +149,12 @@ fn key_of(
         })?;
         return Ok(Some(text.trim().to_owned().into()));
     }
-    let variable = section.api_key_env.as_deref().or(usual_variable);
-    Ok(variable
-        .and_then(|variable| config.environment.get(variable))
-        .map(|key| key.to_owned().into()))
+    let set = |variable: &str| config.environment.get(variable).map(str::to_owned);
+    let key = match section.api_key_env.as_deref() {
+        Some(variable) => set(variable),
+        None => registry::key_variables(preset).find_map(set),
+    };
+    Ok(key.map(Into::into))
 }
 
 /// Providers whose usual variable is set, and that no block configures.

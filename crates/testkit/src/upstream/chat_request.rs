@@ -9,6 +9,8 @@ use super::embeddings::Embeddings;
 pub(super) struct ChatRequest {
     /// Whether it is in the format of messages.
     pub messages_format: bool,
+    /// Whether it is in the format of generated content.
+    pub contents_format: bool,
     /// `model`, as sent.
     pub model: String,
     /// `stream`, false when absent.
@@ -62,6 +64,7 @@ impl ChatRequest {
         }
         Ok(Self {
             messages_format,
+            contents_format: false,
             model: model.to_owned(),
             stream: value.get("stream").and_then(Value::as_bool).unwrap_or(false),
             include_usage: option("include_usage").unwrap_or(false),

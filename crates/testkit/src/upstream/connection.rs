@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::chat_request::ChatRequest;
 use super::composed::Composed;
 use super::embeddings;
+use super::generate_content;
 use super::plan::{Ending, Piece, Plan};
 use super::received::{ReceivedRequest, read_body, read_head};
 use super::reply::{Content, Reply};
@@ -103,7 +104,13 @@ async fn serve_one(
 
 fn is_chat(request: &ReceivedRequest) -> bool {
     let path = request.bare_path();
-    request.method == "POST" && (path.ends_with("/chat/completions") || path.ends_with("/messages"))
+    request.method == "POST"
+        && (path.ends_with("/chat/completions") || path.ends_with("/messages") || is_content(path))
+}
+
+/// Whether the path asks for generated content.
+fn is_content(path: &str) -> bool {
+    generate_content::target(path).is_some_and(|(_, action)| action != "batchEmbedContents")
 }
 
 fn is_embeddings(request: &ReceivedRequest) -> bool {
@@ -126,7 +133,9 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
         );
     }
     if is_chat(request) || is_embeddings(request) {
-        let parsed = if is_chat(request) {
+        let parsed = if is_content(path) {
+            generate_content::parse(path, &request.body)
+        } else if is_chat(request) {
             ChatRequest::parse(&request.body, path.ends_with("/messages"))
         } else {
             embeddings::parse(&request.body)
@@ -135,6 +144,10 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
             Ok(chat) => (script.chat_reply(&chat), Some(chat)),
             Err(problem) => (Reply::error(400, "invalid_request", &problem), None),
         };
+    }
+    if request.method == "POST" && generate_content::target(path).is_some() {
+        let vectors = generate_content::embeddings(&request.body);
+        return (Reply::body(200, "application/json", vectors), None);
     }
     if request.method == "GET" && path.ends_with("/models") {
         return (script.models_reply(None), None);

@@ -1,5 +1,5 @@
 //! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions` and `POST …/embeddings`, Anthropic's
-//! `POST …/messages`, and `GET …/models`, byte by byte.
+//! `POST …/messages`, Gemini's `POST …/models/{model}:generateContent`, and `GET …/models`, byte by byte.
 //!
 //! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
 //! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
@@ -14,6 +14,7 @@ mod directive;
 mod embeddings;
 mod faults;
 mod gate;
+mod generate_content;
 mod gzip;
 mod messages;
 mod plan;

@@ -9,6 +9,7 @@ use super::completion;
 use super::composed::Composed;
 use super::delivery::{At, Framing, How};
 use super::gate::Gate;
+use super::generate_content;
 use super::gzip;
 use super::messages;
 use super::reply::{Content, Reply};
@@ -139,20 +140,23 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
     };
     match (&reply.content, answered) {
         (Content::Answer(answer), Some((request, composed))) if request.stream => {
-            let mut events = match request.messages_format {
-                true => messages::events(answer, composed),
-                false => stream::events(answer, composed, request),
+            let mut events = match (request.messages_format, request.contents_format) {
+                (true, _) => messages::events(answer, composed),
+                (_, true) => generate_content::events(answer, composed),
+                _ => stream::events(answer, composed, request),
             };
-            if !reply.delivery.done {
+            // Generated content has no event for its end.
+            if !reply.delivery.done && !request.contents_format {
                 events.pop();
             }
             let mut forever = None;
             if reply.delivery.endless {
                 events.retain(|event| event.content);
                 let said = composed.tokens.completion;
-                let more = match request.messages_format {
-                    true => messages::filler(said),
-                    false => stream::filler(answer, composed, request, said),
+                let more = match (request.messages_format, request.contents_format) {
+                    (true, _) => messages::filler(said),
+                    (_, true) => generate_content::filler(composed, said),
+                    _ => stream::filler(answer, composed, request, said),
                 };
                 forever = Some(Piece {
                     wait: reply.delivery.pace,
@@ -184,9 +188,10 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
                 return (plain(Bytes::from_static(b"{\"id\":")), Some(blank), false);
             }
             let piece = Piece {
-                bytes: match request.messages_format {
-                    true => messages::body(answer, composed),
-                    false => completion::body(answer, composed, request),
+                bytes: match (request.messages_format, request.contents_format) {
+                    (true, _) => messages::body(answer, composed),
+                    (_, true) => generate_content::body(answer, composed),
+                    _ => completion::body(answer, composed, request),
                 }
                 .into(),
                 said: Some(composed.tokens.completion),
