@@ -5,6 +5,7 @@ mod capabilities;
 pub mod chat_completions;
 mod crossing;
 pub mod embeddings;
+pub mod generate_content;
 pub mod messages;
 
 use std::sync::Arc;
@@ -27,5 +28,6 @@ pub struct Inference {
 pub fn routes() -> OpenApiRouter<Inference> {
     chat_completions::routes()
         .merge(messages::routes())
+        .merge(generate_content::routes())
         .merge(embeddings::routes())
 }

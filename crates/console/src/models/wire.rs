@@ -95,8 +95,12 @@ impl From<&Model> for ModelRecord {
                 output: model.output.clone(),
             },
             endpoints: match model.kind {
-                ModelKind::Chat => vec!["/v1/chat/completions"],
-                ModelKind::Embedding => vec!["/v1/embeddings"],
+                ModelKind::Chat => vec![
+                    "/v1/chat/completions",
+                    "/v1/messages",
+                    "/v1/models/{model}:generateContent",
+                ],
+                ModelKind::Embedding => vec!["/v1/embeddings", "/v1/models/{model}:embedContent"],
             },
             structured_output: match model.structured_output {
                 StructuredOutput::JsonSchema => "json_schema",

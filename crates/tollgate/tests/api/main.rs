@@ -17,6 +17,7 @@ mod auth;
 mod bad_input;
 mod crash;
 mod embeddings;
+mod generate_content;
 mod limits;
 mod messages;
 mod models;
