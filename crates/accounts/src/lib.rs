@@ -5,7 +5,9 @@
 pub mod keys;
 pub mod limits;
 pub mod secret;
+pub mod vault;
 
 pub use keys::{Caller, KeyError, Keys, KeysConfig};
 pub use limits::{LimitHeaders, Limiter, TokenReservation};
 pub use secret::{KeyShape, Pepper, SecretKey};
+pub use vault::{SealError, Vault};

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use sqlx::FromRow;
 use tollgate_storage::{
     Account, AccountState, Key, KeyMode, KeyState, Limits, PriceRecord, Result, StorageError,
-    StorageErrorKind, UsageRow,
+    StorageErrorKind, StoredResponse, UsageRow,
 };
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
-    AccountId, Credits, HoldId, KeyId, PriceVersion, Prices, RequestId, Timestamp, Unit, Usage,
+    AccountId, Credits, HoldId, KeyId, PriceVersion, Prices, RequestId, ResponseId, Timestamp, Unit, Usage,
 };
 
 /// What was read makes no sense.
@@ -171,6 +171,33 @@ impl TryFrom<PriceColumns> for PriceRecord {
             prices: prices_from(&columns.prices)?,
             model: columns.model,
             created_at: Timestamp::from_micros(columns.created_at),
+        })
+    }
+}
+
+/// A row of `response`.
+#[derive(FromRow)]
+pub(crate) struct ResponseColumns {
+    account_id: Vec<u8>,
+    id: Vec<u8>,
+    previous_id: Option<Vec<u8>>,
+    created_at: i64,
+    expires_at: i64,
+    content: Vec<u8>,
+}
+
+impl TryFrom<ResponseColumns> for StoredResponse {
+    type Error = StorageError;
+
+    fn try_from(columns: ResponseColumns) -> Result<StoredResponse> {
+        let previous = columns.previous_id.as_deref().map(id_from).transpose()?;
+        Ok(StoredResponse {
+            id: ResponseId::from_u128(id_from(&columns.id)?),
+            account: AccountId::from_u128(id_from(&columns.account_id)?),
+            previous: previous.map(ResponseId::from_u128),
+            created_at: Timestamp::from_micros(columns.created_at),
+            expires_at: Timestamp::from_micros(columns.expires_at),
+            content: columns.content,
         })
     }
 }

@@ -8,6 +8,7 @@ pub mod error;
 pub mod key;
 pub mod ledger;
 pub mod price;
+pub mod response;
 pub mod usage;
 
 #[cfg(feature = "conformance")]
@@ -24,6 +25,7 @@ pub use error::{StorageError, StorageErrorKind};
 pub use key::{Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
 pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement};
 pub use price::{PriceRecord, PriceStore};
+pub use response::{ChainLimits, ResponseStore, StoredResponse};
 pub use usage::{UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
 
 /// What every storage method answers.
@@ -42,6 +44,8 @@ pub struct Storage {
     pub usage: Arc<dyn UsageStore>,
     /// Price versions.
     pub prices: Arc<dyn PriceStore>,
+    /// Kept answers.
+    pub responses: Arc<dyn ResponseStore>,
     /// The engine as a whole.
     pub engine: Arc<dyn Engine>,
 }

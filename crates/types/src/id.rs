@@ -109,6 +109,11 @@ id!(
     TransferId,
     "xfer_"
 );
+id!(
+    /// An answer of the responses format.
+    ResponseId,
+    "resp_"
+);
 
 /// The value in 32 lower-case digits. Every request has an id in its answer, and the formatter is slow.
 fn hex(value: u128) -> [u8; 32] {

@@ -11,6 +11,7 @@ mod key;
 mod ledger;
 mod pool;
 mod price;
+mod response;
 mod rows;
 mod schema;
 mod usage;
@@ -76,6 +77,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         ledger: Arc::new(ledger::Ledger(pool.clone())),
         usage: Arc::new(usage::UsageRows(pool.clone())),
         prices: Arc::new(price::PriceVersions(pool.clone())),
+        responses: Arc::new(response::Responses(pool.clone())),
         engine: Arc::new(PostgresEngine(pool)),
     })
 }

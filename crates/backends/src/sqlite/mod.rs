@@ -23,6 +23,7 @@ mod lock;
 mod price;
 mod record;
 mod recover;
+mod response;
 mod segment;
 mod statements;
 mod usage;
@@ -109,6 +110,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         ledger: Arc::new(engine.clone()),
         usage: Arc::new(engine.clone()),
         prices: Arc::new(engine.clone()),
+        responses: Arc::new(engine.clone()),
         engine: Arc::new(engine),
     })
 }

@@ -15,7 +15,7 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timest
 
 use super::database::migrate;
 use super::statements::BatchWriter;
-use super::{Sqlite, SqliteConfig, account, audit, key, ledger, price, recover};
+use super::{Sqlite, SqliteConfig, account, audit, key, ledger, price, recover, response};
 
 async fn schema() -> SqliteConnection {
     let mut connection = SqliteConnectOptions::new()
@@ -42,6 +42,7 @@ fn statements() -> Vec<Arc<str>> {
         ledger::STATEMENTS,
         price::STATEMENTS,
         recover::STATEMENTS,
+        response::STATEMENTS,
     ];
     let fixed = fixed.into_iter().flatten().map(|statement| Arc::from(*statement));
     fixed.chain(BatchWriter::new().statements()).collect()
@@ -71,7 +72,7 @@ fn no_statement_scans_what_grows() {
             assert!(!plan.is_empty() || statement.contains("VALUES"), "{statement}");
             for step in plan {
                 let step: String = step.get("detail");
-                let scans = ["transfer", "usage_row", "ledger_account"]
+                let scans = ["transfer", "usage_row", "ledger_account", "response"]
                     .iter()
                     .any(|table| step == format!("SCAN {table}"));
                 let loads_books = *statement == *recover::BALANCES;

@@ -1,0 +1,227 @@
+//! [`crate::ResponseStore`].
+
+use tollgate_types::{AccountId, ResponseId};
+
+use super::Factory;
+use super::samples::{START, at, funded, kind};
+use crate::{ChainLimits, StorageErrorKind, StoredResponse};
+
+/// More than any chain here has.
+const ALL: ChainLimits = ChainLimits {
+    links: 9,
+    bytes: 1 << 20,
+};
+
+/// An answer that expires an hour after [`START`].
+fn response(number: u128, account: AccountId, previous: Option<u128>) -> StoredResponse {
+    StoredResponse {
+        id: ResponseId::from_u128(number),
+        account,
+        previous: previous.map(ResponseId::from_u128),
+        created_at: START,
+        expires_at: at(3600),
+        content: format!("what was said in {number}").into_bytes(),
+    }
+}
+
+/// An answer is read back as it was saved, whatever its bytes.
+pub async fn saved_then_read(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 0).await;
+    let mut whole = response(u128::MAX, account, Some(7));
+    whole.content = (0..=255).cycle().take(70_000).collect();
+    let mut empty = response(2, account, None);
+    empty.content.clear();
+    for saved in [whole, empty] {
+        storage.responses.save(saved.clone()).await.unwrap();
+        let read = storage.responses.get(account, saved.id, START).await.unwrap();
+        assert_eq!(read, Some(saved));
+    }
+    let unknown = storage
+        .responses
+        .get(account, ResponseId::from_u128(3), START)
+        .await
+        .unwrap();
+    assert_eq!(unknown, None);
+}
+
+/// An id is taken once, whoever asks, and by accounts that exist.
+pub async fn saved_once(factory: Factory) {
+    let storage = factory.open().await;
+    let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
+    let first = response(5, account, None);
+    storage.responses.save(first.clone()).await.unwrap();
+    for again in [response(5, account, Some(1)), response(5, other, None)] {
+        assert_eq!(
+            kind(storage.responses.save(again).await),
+            StorageErrorKind::Conflict
+        );
+    }
+    assert_eq!(
+        storage.responses.get(account, first.id, START).await.unwrap(),
+        Some(first)
+    );
+    let nobody = response(6, AccountId::from_u128(99), None);
+    assert_eq!(
+        kind(storage.responses.save(nobody).await),
+        StorageErrorKind::NotFound
+    );
+}
+
+/// What is another account's is not there: not to read, not in a chain, not to delete.
+pub async fn answers_are_of_one_account(factory: Factory) {
+    let storage = factory.open().await;
+    let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
+    storage.responses.save(response(5, account, None)).await.unwrap();
+    storage.responses.save(response(6, other, Some(5))).await.unwrap();
+    let id = ResponseId::from_u128(5);
+    assert_eq!(storage.responses.get(other, id, START).await.unwrap(), None);
+    assert!(
+        storage
+            .responses
+            .chain(other, id, START, ALL)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(!storage.responses.delete(other, id, START).await.unwrap());
+    let chain = storage
+        .responses
+        .chain(other, ResponseId::from_u128(6), START, ALL)
+        .await
+        .unwrap();
+    assert_eq!(chain, [response(6, other, Some(5))]);
+    assert!(storage.responses.get(account, id, START).await.unwrap().is_some());
+}
+
+/// A chain goes back to its first answer, to its limit, or to the first that is gone.
+pub async fn chain_goes_back(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 0).await;
+    // Ids need not be in the order of the chain.
+    let links = [(9, None), (4, Some(9)), (7, Some(4)), (5, Some(7)), (6, Some(4))];
+    for (number, previous) in links {
+        storage
+            .responses
+            .save(response(number, account, previous))
+            .await
+            .unwrap();
+    }
+    let numbers = async |id: u128, links: u32| -> Vec<u128> {
+        let id = ResponseId::from_u128(id);
+        let limits = ChainLimits { links, ..ALL };
+        let chain = storage.responses.chain(account, id, START, limits).await.unwrap();
+        chain.iter().map(|link| link.id.as_u128()).collect()
+    };
+    assert_eq!(numbers(5, 9).await, [5, 7, 4, 9]);
+    assert_eq!(numbers(6, 9).await, [6, 4, 9]);
+    assert_eq!(numbers(9, 9).await, [9]);
+    assert_eq!(numbers(5, 4).await, [5, 7, 4, 9]);
+    assert_eq!(numbers(5, 3).await, [5, 7, 4]);
+    assert_eq!(numbers(5, 0).await, [0; 0]);
+    assert_eq!(numbers(1, 9).await, [0; 0]);
+    let gone = ResponseId::from_u128(4);
+    assert!(storage.responses.delete(account, gone, START).await.unwrap());
+    assert_eq!(numbers(5, 9).await, [5, 7]);
+}
+
+/// A chain is read up to its limit of bytes; its newest answer always.
+pub async fn chain_is_read_up_to_its_bytes(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 0).await;
+    for (number, previous, size) in [(1, None, 100), (2, Some(1), 50), (3, Some(2), 200)] {
+        let mut link = response(number, account, previous);
+        link.content = vec![0; size];
+        storage.responses.save(link).await.unwrap();
+    }
+    for (bytes, links) in [(0, 1), (249, 1), (250, 2), (349, 2), (350, 3), (u64::MAX, 3)] {
+        let limits = ChainLimits { links: 9, bytes };
+        let chain = storage
+            .responses
+            .chain(account, ResponseId::from_u128(3), START, limits)
+            .await
+            .unwrap();
+        assert_eq!(chain.len(), links, "{bytes}");
+    }
+}
+
+/// An answer whose previous one is itself has no endless chain.
+pub async fn circle_ends(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 0).await;
+    storage
+        .responses
+        .save(response(5, account, Some(5)))
+        .await
+        .unwrap();
+    let chain = storage
+        .responses
+        .chain(account, ResponseId::from_u128(5), START, ALL)
+        .await
+        .unwrap();
+    assert!(chain.len() <= 9, "{}", chain.len());
+}
+
+/// A deleted answer is gone for good.
+pub async fn deleted_once(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 0).await;
+    storage.responses.save(response(5, account, None)).await.unwrap();
+    let id = ResponseId::from_u128(5);
+    assert!(storage.responses.delete(account, id, START).await.unwrap());
+    assert!(!storage.responses.delete(account, id, START).await.unwrap());
+    assert_eq!(storage.responses.get(account, id, START).await.unwrap(), None);
+}
+
+/// From the moment of its expiry an answer is not there, swept or not.
+pub async fn expired_is_gone(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 0).await;
+    storage.responses.save(response(5, account, None)).await.unwrap();
+    storage
+        .responses
+        .save(StoredResponse {
+            expires_at: at(7200),
+            ..response(6, account, Some(5))
+        })
+        .await
+        .unwrap();
+    let (first, second) = (ResponseId::from_u128(5), ResponseId::from_u128(6));
+    let is_there = async |id, now| storage.responses.get(account, id, now).await.unwrap().is_some();
+    assert!(is_there(first, at(3599)).await);
+    assert!(!is_there(first, at(3600)).await);
+    assert!(is_there(second, at(3600)).await);
+    let chain = storage
+        .responses
+        .chain(account, second, at(3600), ALL)
+        .await
+        .unwrap();
+    assert_eq!(chain.len(), 1);
+    assert!(!storage.responses.delete(account, first, at(3600)).await.unwrap());
+}
+
+/// The sweep deletes what is over and nothing else, and no more than it is told.
+pub async fn sweep_deletes_what_expired(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 0).await;
+    for number in 1..=5 {
+        storage
+            .responses
+            .save(StoredResponse {
+                expires_at: at(u64::try_from(number).unwrap_or_default()),
+                ..response(number, account, None)
+            })
+            .await
+            .unwrap();
+    }
+    assert_eq!(storage.responses.sweep(START, 10).await.unwrap(), 0);
+    assert_eq!(storage.responses.sweep(at(4), 3).await.unwrap(), 3);
+    assert_eq!(storage.responses.sweep(at(4), 3).await.unwrap(), 1);
+    assert_eq!(storage.responses.sweep(at(4), 3).await.unwrap(), 0);
+    let last = storage
+        .responses
+        .get(account, ResponseId::from_u128(5), at(4))
+        .await
+        .unwrap();
+    assert!(last.is_some());
+}
