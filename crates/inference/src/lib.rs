@@ -8,6 +8,7 @@ pub mod completions;
 mod crossing;
 pub mod embeddings;
 mod lenient;
+pub mod generate_content;
 pub mod messages;
 pub mod responses;
 pub mod moderations;
@@ -36,6 +37,7 @@ pub fn routes() -> OpenApiRouter<Inference> {
         .merge(completions::routes())
         .merge(messages::routes())
         .merge(responses::routes())
+        .merge(generate_content::routes())
         .merge(embeddings::routes())
         .merge(moderations::routes())
 }
