@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Usage};
-use super::chat_request::ChatRequest;
+use super::chat_request::{ChatRequest, Shape};
 use super::composed::{Choice, Composed};
 use super::stream::Event;
 
