@@ -66,7 +66,18 @@ impl Gate {
 
     async fn admit(&self, parts: &Parts, budget: Budget) -> Result<Caller, ApiError> {
         let ctx = context_of(parts)?;
-        let caller = self.caller(&parts.headers, &ctx).await?;
+        let admitted = self.admit_caller(&parts.headers, &ctx, budget).await;
+        admitted.map_err(ApiError)
+    }
+
+    /// Who is calling, counted against the account's budget.
+    pub(crate) async fn admit_caller(
+        &self,
+        headers: &HeaderMap,
+        ctx: &RequestContext,
+        budget: Budget,
+    ) -> Result<Caller, Error> {
+        let caller = self.caller(headers, ctx).await?;
         ctx.note(|notes| notes.account = Some(caller.account_id()));
         let note = |decision: Decision| ctx.note(|notes| notes.requests = Some(decision));
         match self.limiter.admit(&caller.account, budget).await {
@@ -76,7 +87,7 @@ impl Gate {
             }
             Err((error, decision)) => {
                 note(decision);
-                Err(ApiError(error))
+                Err(error)
             }
         }
     }
