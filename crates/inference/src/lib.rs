@@ -6,6 +6,7 @@ pub mod chat_completions;
 mod crossing;
 pub mod embeddings;
 pub mod messages;
+pub mod responses;
 
 use std::sync::Arc;
 
@@ -27,5 +28,6 @@ pub struct Inference {
 pub fn routes() -> OpenApiRouter<Inference> {
     chat_completions::routes()
         .merge(messages::routes())
+        .merge(responses::routes())
         .merge(embeddings::routes())
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use futures_util::StreamExt;
 use futures_util::stream::unfold;
-use tollgate_formats::{DecodeError, anthropic_messages, hub, openai_chat};
+use tollgate_formats::{DecodeError, anthropic_messages, hub, openai_chat, openai_responses};
 use tollgate_types::Usage;
 use tollgate_types::generate::{GenerateRequest, GenerateResponse, Part, Seal};
 use tollgate_types::stream::StreamEvent;
@@ -69,6 +69,12 @@ impl Decoder for openai_chat::StreamDecoder {
 impl Decoder for anthropic_messages::StreamDecoder {
     fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
         anthropic_messages::StreamDecoder::decode(self, data)
+    }
+}
+
+impl Decoder for openai_responses::StreamDecoder {
+    fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
+        openai_responses::StreamDecoder::decode(self, data)
     }
 }
 

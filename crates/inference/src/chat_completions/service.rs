@@ -106,6 +106,7 @@ fn asked(head: &ChatHead<'_>) -> Asked {
         max_tokens: head.max_tokens.map(|cap| (cap.value, cap.field.as_str())),
         response_format: (head.response_format, Field::ResponseFormat.as_str()),
         tools: head.tools > 0,
+        conversation: "messages",
         media: head.media,
         audio_output: head.audio_output,
     }

@@ -125,6 +125,7 @@ pub(super) fn asked(head: &MessagesHead<'_>) -> Asked {
         max_tokens: head.max_tokens.map(|cap| (cap, "max_tokens")),
         response_format: (head.response_format, head.format_param()),
         tools: head.tools > 0,
+        conversation: "messages",
         media: head.media,
         audio_output: false,
     }

@@ -1,5 +1,5 @@
 //! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions` and `POST …/embeddings`, Anthropic's
-//! `POST …/messages`, and `GET …/models`, byte by byte.
+//! `POST …/messages`, OpenAI's `POST …/responses`, and `GET …/models`, byte by byte.
 //!
 //! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
 //! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
@@ -19,6 +19,7 @@ mod messages;
 mod plan;
 mod received;
 mod reply;
+mod responses;
 mod schema;
 mod script;
 mod served;
@@ -52,7 +53,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The running upstream. It stops, with all its connections, when it is dropped.
 ///
-/// A chat completion, or a message, gets the first of: the queue of its model, the common queue, the directive in its last user
+/// A chat completion, a message or a response gets the first of: the queue of its model, the common queue, the directive in its last user
 /// message, the standing reply of its model, the default (an echo). Embeddings get the same with their last text; of an
 /// answer nothing but the usage matters to them.
 pub struct FakeUpstream {

@@ -26,6 +26,7 @@ mod openapi;
 mod operations;
 mod privacy;
 mod reload;
+mod responses;
 mod scene;
 mod shutdown;
 mod streaming;
