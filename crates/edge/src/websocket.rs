@@ -225,7 +225,7 @@ impl Session {
     }
 
     /// Begins a turn. The key is looked at again: it may have been revoked since the last one.
-    pub async fn turn(&self) -> Turn {
+    pub async fn turn(&mut self) -> Turn {
         let (sessions, gate) = (&self.sessions, &self.sessions.gate);
         let now = sessions.clock.now();
         let id = RequestId::from_u128(sessions.ids.next(now));

@@ -1,15 +1,19 @@
 //! Responses that are kept, sealed, for the requests that go on from them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollgate_accounts::Vault;
 use tollgate_edge::body::MEDIA_BODY;
+use tollgate_formats::DecodeError;
 use tollgate_storage::{ChainLimits, NewResponse, ResponseStore, StorageError, StoredResponse};
 use tollgate_types::{AccountId, Clock, Error, ErrorCode, ResponseId, Retry};
+
+use super::listing::unknown;
 
 /// How long a response is kept.
 const KEPT_FOR: Duration = Duration::from_hours(30 * 24);
@@ -18,6 +22,9 @@ const CHAIN: ChainLimits = ChainLimits {
     links: 1_000,
     bytes: MEDIA_BODY as u64,
 };
+
+/// Texts that callers keep themselves belong to no response.
+const COMPACTED: u128 = 0;
 
 /// Keeps responses.
 pub struct Kept {
@@ -146,6 +153,20 @@ impl Kept {
         Ok(items.find(|item| item["id"] == id))
     }
 
+    /// A text that only this account's requests can open.
+    pub(super) fn seal_text(&self, account: AccountId, text: &str) -> Result<String, Error> {
+        let sealed = self.vault.seal(account, COMPACTED, text.as_bytes());
+        let sealed = sealed.map_err(|error| Error::internal(error.to_string()))?;
+        Ok(BASE64.encode(sealed))
+    }
+
+    /// The text, if it was sealed here for this account.
+    pub(super) fn open_text(&self, account: AccountId, sealed: &str) -> Option<String> {
+        let sealed = BASE64.decode(sealed).ok()?;
+        let text = self.vault.open(account, COMPACTED, &sealed)?;
+        String::from_utf8(text).ok()
+    }
+
     fn open(&self, stored: &StoredResponse) -> Result<Turn, Error> {
         let text = self
             .vault
@@ -154,6 +175,30 @@ impl Kept {
         serde_json::from_slice(&text)
             .map_err(|error| Error::internal(format!("{} cannot be read: {error}", stored.id)))
     }
+}
+
+/// Why a response that is kept cannot be cancelled.
+pub(super) fn has_ended(turn: &Turn) -> Error {
+    let status = turn.response["status"].as_str().unwrap_or("completed");
+    let message = format!("The response is {status} already: only one that is made in the background can be cancelled.");
+    Error::new(ErrorCode::InvalidParameter, message).with_param("id")
+}
+
+/// Refuses what the query string of a read asks for and cannot have.
+pub(super) fn check_query(pairs: &[(String, String)]) -> Result<(), Error> {
+    for (name, value) in pairs {
+        match name.as_str() {
+            // Everything that is kept is answered.
+            "include" | "include[]" | "include_obfuscation" => {}
+            "stream" if value == "false" => {}
+            "stream" | "starting_after" => {
+                let why = "needs a response that is made in the background, which is not offered yet";
+                return Err(DecodeError::unsupported(name.clone(), why).into());
+            }
+            _ => return Err(unknown(name)),
+        }
+    }
+    Ok(())
 }
 
 fn not_found() -> Error {
@@ -203,13 +248,45 @@ impl Latest {
 
 /// What is done with a response once it is there.
 pub(super) struct Keeper {
-    kept: Arc<Kept>,
-    account: AccountId,
-    id: ResponseId,
-    previous: Option<ResponseId>,
-    /// What was said before, for the session.
-    before: Vec<Value>,
-    input: Vec<Value>,
-    store: bool,
-    latest: Option<Arc<Latest>>,
+    pub(super) kept: Arc<Kept>,
+    pub(super) account: AccountId,
+    pub(super) id: ResponseId,
+    pub(super) previous: Option<ResponseId>,
+    /// What was said before.
+    pub(super) before: Vec<Value>,
+    /// What the request said itself.
+    pub(super) input: Vec<Value>,
+    /// Whether the response is kept beyond its session.
+    pub(super) store: bool,
+    /// The session that it belongs to.
+    pub(super) latest: Option<Arc<Latest>>,
+}
+
+impl Keeper {
+    /// Whether there is anything to do.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.store || self.latest.is_some()
+    }
+
+    /// Keeps the turn that ends with this response. Its caller has paid for the response and gets it in any case.
+    pub(super) async fn finish(self, response: &[u8]) {
+        let Ok(response) = serde_json::from_slice(response) else {
+            tracing::error!(response.id = %self.id, "a response that was made here cannot be read");
+            return;
+        };
+        let turn = Turn {
+            input: self.input,
+            response,
+        };
+        if self.store
+            && let Err(error) = self.kept.keep(self.account, self.id, self.previous, &turn).await
+        {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::error!(response.id = %self.id, cause, "a response cannot be kept");
+        }
+        if let Some(latest) = self.latest {
+            let said = self.before.into_iter().chain(turn.into_items());
+            latest.set(self.id.to_string(), said.collect());
+        }
+    }
 }

@@ -18,7 +18,7 @@ use tollgate_types::{Error, ErrorCode};
 
 use super::events::Events;
 use super::kept::Latest;
-use super::service::{self, Answer};
+use super::service::{self, Answer, Request};
 use crate::Inference;
 
 /// A session ends with the first response after so long.
@@ -76,7 +76,14 @@ async fn begin(
     let created = async {
         let (caller, ctx) = turn.started?;
         let body = request(message)?;
-        service::create(inference, &ctx, caller, body, Some(latest)).await
+        service::create(Request {
+            inference,
+            ctx: &ctx,
+            caller,
+            body,
+            latest: Some(latest),
+        })
+        .await
     };
     match created.await {
         Ok(Answer::Stream(events)) => {
