@@ -18,10 +18,14 @@ pub fn decode_response(body: &[u8]) -> Result<GenerateResponse, DecodeError> {
     let answer: Answer = lenient(body)?;
     let (mut parts, mut tool_calls, mut logprobs) = (Vec::new(), Vec::new(), Vec::new());
     for item in &answer.output {
-        let Ok(item) = wire::Item::deserialize(item) else { continue };
+        let Ok(item) = wire::Item::deserialize(item) else {
+            continue;
+        };
         match item.kind.as_deref() {
             Some("message") => {
-                let Some(wire::Content::Parts(content)) = item.content else { continue };
+                let Some(wire::Content::Parts(content)) = item.content else {
+                    continue;
+                };
                 for mut part in content {
                     logprobs.append(&mut part.logprobs.take().unwrap_or_default());
                     parts.extend(part_from_wire(part));
@@ -33,7 +37,11 @@ pub fn decode_response(body: &[u8]) -> Result<GenerateResponse, DecodeError> {
         }
     }
     let reason = answer.incomplete_details.and_then(|details| details.reason);
-    let finish = finish_from_wire(answer.status.as_deref(), reason.as_deref(), !tool_calls.is_empty());
+    let finish = finish_from_wire(
+        answer.status.as_deref(),
+        reason.as_deref(),
+        !tool_calls.is_empty(),
+    );
     Ok(GenerateResponse {
         id: answer.id,
         created: answer.created_at.as_f64().map_or(0, |seconds| seconds as i64),
@@ -97,16 +105,19 @@ pub fn encode_response(
     };
     let usage = encode_usage(&response.usage.unwrap_or_default(), cost);
     let state = State::ended(choice.finish, usage, completed_at);
-    let output = output(choice, identity, show_reasoning);
+    let output = output(choice, identity, echo, show_reasoning);
     to_bytes(&object::response(identity, echo, state, output))
 }
 
 /// The items of an answer. What stands one after the other of one message is one item.
-fn output(choice: &Choice, identity: &Identity, show_reasoning: bool) -> Vec<Value> {
+fn output(choice: &Choice, identity: &Identity, echo: &Echo, show_reasoning: bool) -> Vec<Value> {
     let status = object::status_of(choice.finish);
     let mut output: Vec<Value> = Vec::new();
     let mut said: Vec<Value> = Vec::new();
-    let logprobs = choice.logprobs.as_ref().and_then(|logprobs| logprobs["content"].as_array());
+    let logprobs = choice
+        .logprobs
+        .as_ref()
+        .and_then(|logprobs| logprobs["content"].as_array());
     let mut logprobs = logprobs.cloned().unwrap_or_default();
     let say = |said: &mut Vec<Value>, output: &mut Vec<Value>| {
         if !said.is_empty() {
@@ -131,8 +142,12 @@ fn output(choice: &Choice, identity: &Identity, show_reasoning: bool) -> Vec<Val
     }
     say(&mut said, &mut output);
     for call in &choice.tool_calls {
+        let call = ToolCall {
+            custom: call.custom || echo.is_custom(&call.name),
+            ..call.clone()
+        };
         let id = identity.item_id(object::call_prefix(call.custom), output.len());
-        output.push(object::call(&id, status, call));
+        output.push(object::call(&id, status, &call));
     }
     output
 }

@@ -12,7 +12,7 @@ use crate::error::DecodeError;
 use crate::seal;
 
 /// Reads a request. It accepts exactly what [`validate()`] accepts. The response before it is not a part of it: whoever
-/// keeps responses puts their items in front ([`prepend_items`](super::prepend_items)).
+/// keeps responses puts their items in front ([`with_items`](super::with_items)).
 pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     validate(body)?;
     let request: wire::Request = serde_json::from_slice(body)
@@ -50,7 +50,9 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
     let top_logprobs = request.top_logprobs.unwrap_or(0);
     let mut extra = Map::new();
     // Named as in chat completions, like all that has no common meaning.
-    let tier = request.service_tier.filter(|tier| !matches!(&**tier, "auto" | "default"));
+    let tier = request
+        .service_tier
+        .filter(|tier| !matches!(&**tier, "auto" | "default"));
     for (name, value) in [("verbosity", text.verbosity), ("service_tier", tier)] {
         if let Some(value) = value {
             extra.insert(name.to_owned(), Value::String(value));
@@ -72,8 +74,17 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
             presence_penalty: request.presence_penalty,
             ..Sampling::default()
         },
-        tools: request.tools.unwrap_or_default().into_iter().map(tool_from_wire).collect(),
-        tool_choice: request.tool_choice.as_ref().map(choice_from_wire).unwrap_or_default(),
+        tools: request
+            .tools
+            .unwrap_or_default()
+            .into_iter()
+            .map(tool_from_wire)
+            .collect(),
+        tool_choice: request
+            .tool_choice
+            .as_ref()
+            .map(choice_from_wire)
+            .unwrap_or_default(),
         parallel_tool_calls: request.parallel_tool_calls,
         response_format: text.format.map(format_from_wire).unwrap_or_default(),
         reasoning_effort: reasoning.effort,
@@ -161,7 +172,10 @@ fn content_into(content: Option<wire::Content>, path: &str, turn: &mut Message) 
         Some(wire::Content::Parts(parts)) => {
             turn.place.first = Some(0);
             for part in parts {
-                let is_cached = part.prompt_cache_breakpoint.as_ref().is_some_and(|mark| !mark.is_null());
+                let is_cached = part
+                    .prompt_cache_breakpoint
+                    .as_ref()
+                    .is_some_and(|mark| !mark.is_null());
                 turn.parts.extend(part_from_wire(part));
                 if is_cached {
                     turn.parts.push(Part::CacheBreakpoint);
@@ -256,7 +270,11 @@ fn tool_from_wire(tool: Value) -> Tool {
             description: text("description"),
             format: some("format").map(format_of_custom),
         },
-        _ => Tool::Foreign { name, kind, value: tool },
+        _ => Tool::Foreign {
+            name,
+            kind,
+            value: tool,
+        },
     }
 }
 
@@ -280,7 +298,9 @@ fn choice_from_wire(choice: &Value) -> ToolChoice {
             let tools = choice["tools"].as_array().into_iter().flatten();
             ToolChoice::Allowed {
                 required: choice["mode"] == "required",
-                names: tools.filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect(),
+                names: tools
+                    .filter_map(|tool| tool["name"].as_str().map(str::to_owned))
+                    .collect(),
             }
         }
         (None, Some(kind)) => ToolChoice::Named(name().unwrap_or_else(|| kind.to_owned())),

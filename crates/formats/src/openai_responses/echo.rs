@@ -105,7 +105,9 @@ fn tool(tool: &Value) -> Value {
 
 /// Missing members are null.
 fn fill(object: &mut Value, names: &[&str]) {
-    let Some(object) = object.as_object_mut() else { return };
+    let Some(object) = object.as_object_mut() else {
+        return;
+    };
     for name in names {
         object.entry(*name).or_insert(Value::Null);
     }

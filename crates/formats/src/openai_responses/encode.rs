@@ -14,7 +14,10 @@ use crate::openai_chat::effort_of;
 /// Writes a request. [`carry`](super::carry()) has said that it can be. Nothing is kept at the upstream, so its reasoning
 /// is asked for sealed. `clamp_output` is sent when the caller set no cap.
 pub fn encode_request(request: &GenerateRequest, clamp_output: Option<u64>) -> Vec<u8> {
-    let system = request.messages.iter().take_while(|message| message.role == Role::System);
+    let system = request
+        .messages
+        .iter()
+        .take_while(|message| message.role == Role::System);
     let (system, conversation) = request.messages.split_at(system.count());
     let effort = effort_of(request);
     let shows = request.thinking.is_some_and(|thinking| thinking != Thinking::Off) && !request.hide_reasoning;
@@ -105,7 +108,9 @@ fn items(message: &Message, custom: &HashSet<&str>) -> Vec<Value> {
 
 /// Reasoning that its provider can take up again.
 fn reasoning(part: &Part) -> Option<Value> {
-    let Part::Reasoning(reasoning) = part else { return None };
+    let Part::Reasoning(reasoning) = part else {
+        return None;
+    };
     let seal = reasoning.seal.as_ref().filter(|seal| !seal.data.is_empty())?;
     let text = reasoning.text.as_deref().filter(|text| !text.is_empty());
     let summary: Vec<Value> = text
@@ -207,7 +212,11 @@ fn format_of_custom(format: &Value) -> Value {
 fn choice(choice: &ToolChoice, tools: &[Tool]) -> Option<Value> {
     let named = |name: &String| {
         let is_custom = |tool: &Tool| matches!(tool, Tool::Custom { name: custom, .. } if custom == name);
-        let kind = if tools.iter().any(is_custom) { "custom" } else { "function" };
+        let kind = if tools.iter().any(is_custom) {
+            "custom"
+        } else {
+            "function"
+        };
         json!({"type": kind, "name": name})
     };
     match choice {
@@ -240,7 +249,12 @@ fn text(request: &GenerateRequest) -> Option<Value> {
             "strict": strict,
         }))),
     };
-    let verbosity = request.extra.get("verbosity").filter(|verbosity| !verbosity.is_null());
+    let verbosity = request
+        .extra
+        .get("verbosity")
+        .filter(|verbosity| !verbosity.is_null());
     let text = filled(json!({"format": format, "verbosity": verbosity}));
-    text.as_object().is_some_and(|text| !text.is_empty()).then_some(text)
+    text.as_object()
+        .is_some_and(|text| !text.is_empty())
+        .then_some(text)
 }

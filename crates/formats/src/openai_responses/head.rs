@@ -6,8 +6,13 @@ use crate::lossless::Span;
 use crate::request::{Media, ResponseFormatKind};
 
 /// Hints of other families, and of clients for themselves, that are accepted, never forwarded, and reported as ignored.
-pub(super) const IGNORED_HINTS: &[&str] =
-    &["client_metadata", "context_management", "diagnostics", "betas", "labels"];
+pub(super) const IGNORED_HINTS: &[&str] = &[
+    "client_metadata",
+    "context_management",
+    "diagnostics",
+    "betas",
+    "labels",
+];
 
 /// A validated request, without its content. Places in the body are kept for
 /// [`splice_request`](super::splice_request).
@@ -33,6 +38,8 @@ pub struct ResponsesHead<'a> {
     pub media: Media,
     /// Whether anything is said about reasoning.
     pub says_how_to_reason: bool,
+    /// Whether a summary of the reasoning is asked for.
+    pub shows_reasoning: bool,
     /// What other formats have no place for and no answer depends on.
     pub(super) own_hints: Vec<&'static str>,
     pub(super) layout: Layout,
@@ -52,6 +59,7 @@ impl ResponsesHead<'_> {
             response_format: self.response_format,
             media: self.media,
             says_how_to_reason: self.says_how_to_reason,
+            shows_reasoning: self.shows_reasoning,
             own_hints: self.own_hints,
             layout: self.layout,
         }

@@ -1,5 +1,7 @@
 //! What the gateway itself says about a response, whoever made it.
 
+use tollgate_types::ResponseId;
+
 /// The name of a response, and what is said about keeping it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -18,7 +20,7 @@ pub struct Identity {
 impl Identity {
     /// The id of the response.
     pub fn id(&self) -> String {
-        format!("resp_{:032x}", self.number)
+        ResponseId::from_u128(self.number).to_string()
     }
 
     /// The id of its item at this place.

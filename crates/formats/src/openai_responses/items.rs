@@ -47,7 +47,9 @@ pub fn with_items(body: &Bytes, items: &[Value]) -> Result<Bytes, DecodeError> {
 
 /// An input item as it is listed: one that came without an id gets that of its place in the response's input.
 pub fn listed_item(mut item: Value, response: u128, index: usize) -> Value {
-    let Some(members) = item.as_object_mut() else { return item };
+    let Some(members) = item.as_object_mut() else {
+        return item;
+    };
     let kind = members.entry("type").or_insert_with(|| "message".into());
     let prefix = match kind.as_str() {
         Some("function_call") => "fc",

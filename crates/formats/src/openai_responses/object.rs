@@ -53,7 +53,10 @@ pub(super) fn response(identity: &Identity, echo: &Echo, state: State, output: V
     put("created_at", json!(identity.created_at));
     put("completed_at", json!(state.completed_at));
     put("status", json!(state.status));
-    put("incomplete_details", json!(state.incomplete.map(|reason| json!({ "reason": reason }))));
+    put(
+        "incomplete_details",
+        json!(state.incomplete.map(|reason| json!({ "reason": reason }))),
+    );
     put("error", state.error);
     put("model", json!(identity.model));
     put("previous_response_id", json!(identity.previous_response_id));
@@ -94,7 +97,10 @@ pub(super) fn refusal_part(refusal: &str) -> Value {
 
 /// Reasoning: its text as a summary, if it is shown, and what its provider wants back.
 pub(super) fn reasoning(id: &str, reasoning: &Reasoning, is_shown: bool) -> Value {
-    let text = reasoning.text.as_deref().filter(|text| is_shown && !text.is_empty());
+    let text = reasoning
+        .text
+        .as_deref()
+        .filter(|text| is_shown && !text.is_empty());
     let summary: Vec<Value> = text.into_iter().map(summary_part).collect();
     let sealed = reasoning.seal.as_ref().map(|seal| {
         let mut seal = seal.clone();

@@ -203,7 +203,10 @@ fn a_stream_ends_with_the_response_that_a_whole_answer_is() {
         assert_eq!(named("response.output_item.added"), 5);
         assert_eq!(named("response.output_item.done"), 5);
         assert_eq!(named("response.content_part.done"), 2);
-        assert_eq!(named("response.reasoning_summary_text.delta"), if show { 2 } else { 0 });
+        assert_eq!(
+            named("response.reasoning_summary_text.delta"),
+            if show { 2 } else { 0 }
+        );
         assert_eq!(named("response.custom_tool_call_input.done"), 1);
         let end = end.slice(memchr::memmem::rfind(&end, b"event: ").unwrap()..);
         let last: Value = serde_json::from_slice(&response_in_event(&end).unwrap()).unwrap();
@@ -216,8 +219,12 @@ fn a_stream_ends_with_the_response_that_a_whole_answer_is() {
         }
         assert_eq!(object["id"], "resp_0197000000007000bfffffffffffffff");
         assert_eq!(object["output"][0]["id"], "rs_01970000000070008000000000000000");
-        let ids: std::collections::HashSet<&Value> =
-            object["output"].as_array().unwrap().iter().map(|item| &item["id"]).collect();
+        let ids: std::collections::HashSet<&Value> = object["output"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| &item["id"])
+            .collect();
         assert_eq!(ids.len(), 5, "no two items have one id");
     }
 }
@@ -234,14 +241,21 @@ fn what_a_caller_sends_back_is_what_was_reasoned() {
         panic!("{request:?}")
     };
     let choice = &whole().choices[0];
-    assert_eq!((&turn.parts, &turn.tool_calls), (&choice.parts, &choice.tool_calls));
-    assert_eq!(turn.place.path, "input[3]", "calls are named by the first of them");
+    assert_eq!(
+        (&turn.parts, &turn.tool_calls),
+        (&choice.parts, &choice.tool_calls)
+    );
+    assert_eq!(
+        turn.place.path, "input[3]",
+        "calls are named by the first of them"
+    );
     assert_eq!(result.role, Role::Tool);
 }
 
 #[test]
 fn only_what_this_upstream_has_sealed_goes_to_it() {
-    let sealed = |text: Value| json!({"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": text});
+    let sealed =
+        |text: Value| json!({"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": text});
     let body = Bytes::from(
         json!({"model": "m", "store": true, "previous_response_id": null, "labels": {}, "input": [
             {"role": "user", "content": "x"},
@@ -274,21 +288,36 @@ fn only_what_this_upstream_has_sealed_goes_to_it() {
 fn a_stream_that_breaks_off_has_no_other_end() {
     let error = Error::new(ErrorCode::UpstreamError, "It broke.").with_param("input");
     let mut encoder = StreamEncoder::new(identity(), echo(), true);
-    let mut out: Vec<u8> = pieces()[..8].iter().flat_map(|piece| encoder.encode(piece)).collect();
+    let mut out: Vec<u8> = pieces()[..8]
+        .iter()
+        .flat_map(|piece| encoder.encode(piece))
+        .collect();
     out.extend(encoder.fail(&error, "upstream_error"));
     let events = events_of(&out);
-    let [.., told, failed] = &*events else { panic!("{events:?}") };
-    assert_eq!((&told["type"], &told["code"]), (&json!("error"), &json!("upstream_error")));
+    let [.., told, failed] = &*events else {
+        panic!("{events:?}")
+    };
+    assert_eq!(
+        (&told["type"], &told["code"]),
+        (&json!("error"), &json!("upstream_error"))
+    );
     assert_eq!(told["error"]["message"], "It broke.");
     assert_eq!(told["error"]["type"], "upstream_error");
     assert_eq!(told["param"], "input");
     assert_eq!(failed["type"], "response.failed");
     assert_eq!(failed["response"]["status"], "failed");
-    assert_eq!(failed["response"]["output"].as_array().unwrap().len(), 2, "what was done is there");
+    assert_eq!(
+        failed["response"]["output"].as_array().unwrap().len(),
+        2,
+        "what was done is there"
+    );
 
     let begun = events_of(&out)[0]["response"].to_string();
     let relayed = encode_failure(Some(&Bytes::from(begun)), 5, &error, "upstream_error");
-    let numbers: Vec<Value> = events_of(&relayed).iter().map(|event| event["sequence_number"].clone()).collect();
+    let numbers: Vec<Value> = events_of(&relayed)
+        .iter()
+        .map(|event| event["sequence_number"].clone())
+        .collect();
     assert_eq!(numbers, [5, 6]);
 }
 
@@ -334,21 +363,51 @@ fn a_report_that_is_missing_is_what_was_counted() {
 }
 
 #[test]
-fn earlier_items_stand_in_front() {
-    let items = [json!({"type": "message", "role": "user", "content": "before"})];
-    for (body, expected) in [
-        (r#"{"model":"m","input":"x","previous_response_id":"r"}"#, 2),
-        (r#"{"model":"m","input":[ ],"previous_response_id":"r"}"#, 1),
-        (r#"{"model":"m","input":[{"role":"user","content":"x"}]}"#, 2),
-        (r#"{"model":"m","previous_response_id":"r"}"#, 1),
-        (r#"{"model":"m","input":null,"previous_response_id":"r"}"#, 1),
+fn items_take_the_place_of_the_input() {
+    let items = [
+        json!({"type": "message", "role": "user", "content": "before"}),
+        json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "now"}]}),
+    ];
+    for body in [
+        r#"{"model":"m","input":"x","previous_response_id":"r"}"#,
+        r#"{"model":"m","input":[ ],"previous_response_id":"r"}"#,
+        r#"{"model":"m","input":[{"role":"user","content":"x"}]}"#,
+        r#"{"model":"m","previous_response_id":"r","temperature":1.50}"#,
+        r#"{"model":"m","input":null,"previous_response_id":null}"#,
     ] {
-        let joined = prepend_items(&Bytes::from(body), &items).unwrap();
-        let head = validate(&joined).unwrap();
-        assert_eq!((head.items, head.previous_response_id.as_deref()), (expected, None), "{body}");
-        let all = input_items(&joined).unwrap();
-        assert_eq!(all[0], items[0]);
-        let same = prepend_items(&joined, &[]).unwrap();
-        assert_eq!(input_items(&same).unwrap(), all);
+        let told = with_items(&Bytes::from(body), &items).unwrap();
+        let head = validate(&told).unwrap();
+        assert_eq!(
+            (head.items, head.previous_response_id.as_deref()),
+            (2, None),
+            "{body}"
+        );
+        assert_eq!(input_items(&told).unwrap(), items);
+        assert_eq!(body.contains("1.50"), told.windows(4).any(|text| text == b"1.50"));
     }
+}
+
+#[test]
+fn listed_items_have_ids_and_parts() {
+    let listed = |item: Value, index| listed_item(item, identity().number, index);
+    let first = listed(json!({"role": "user", "content": "hi"}), 0);
+    assert_eq!(first["type"], "message");
+    assert_eq!(first["content"], json!([{"type": "input_text", "text": "hi"}]));
+    let second = listed(json!({"role": "assistant", "content": "ho"}), 1);
+    assert_eq!(second["content"][0]["type"], "output_text");
+    assert!(first["id"].as_str().unwrap().starts_with("msg_"));
+    assert_ne!(first["id"], second["id"]);
+    assert_eq!(first, listed(json!({"role": "user", "content": "hi"}), 0));
+    for (kind, prefix) in [
+        ("function_call", "fc_"),
+        ("function_call_output", "fco_"),
+        ("reasoning", "rs_"),
+    ] {
+        let item = listed(json!({"type": kind, "id": null}), 2);
+        assert!(item["id"].as_str().unwrap().starts_with(prefix), "{item}");
+    }
+    assert_eq!(
+        listed(json!({"type": "reasoning", "id": "rs_1"}), 0)["id"],
+        "rs_1"
+    );
 }

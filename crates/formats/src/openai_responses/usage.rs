@@ -13,10 +13,14 @@ pub fn read_usage(usage: &Value) -> Option<Usage> {
     let count = |pointer: &str| usage.pointer(pointer).and_then(quantity);
     let input = count("/input_tokens")?;
     let output = count("/output_tokens")?;
-    let cached = count("/input_tokens_details/cached_tokens").unwrap_or(0).min(input);
+    let cached = count("/input_tokens_details/cached_tokens")
+        .unwrap_or(0)
+        .min(input);
     let written = count("/input_tokens_details/cache_write_tokens").unwrap_or(0);
     let written = written.min(input - cached);
-    let reasoning = count("/output_tokens_details/reasoning_tokens").unwrap_or(0).min(output);
+    let reasoning = count("/output_tokens_details/reasoning_tokens")
+        .unwrap_or(0)
+        .min(output);
     Some(
         Usage::ZERO
             .with(Unit::Input, input - cached - written)

@@ -3,7 +3,8 @@
 //! Requests are read into these after [`validate`](super::validate()) accepted them, so that no rule stands twice.
 //! Answers of upstreams are read leniently: what is missing gets a default.
 
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// The body of a request.
@@ -38,21 +39,36 @@ pub(super) enum Input {
     Items(Vec<Value>),
 }
 
-/// An item of input or output: those fields are there that its type has.
+/// An item of input or output: those fields are there that its type has. What is of another type has no value: where that
+/// matters, it was refused before.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Item {
-    #[serde(rename = "type")]
+    #[serde(rename = "type", deserialize_with = "if_fits")]
     pub(super) kind: Option<String>,
+    #[serde(deserialize_with = "if_fits")]
     pub(super) role: Option<String>,
+    #[serde(deserialize_with = "if_fits")]
     pub(super) content: Option<Content>,
+    #[serde(deserialize_with = "if_fits")]
     pub(super) call_id: Option<String>,
+    #[serde(deserialize_with = "if_fits")]
     pub(super) name: Option<String>,
+    #[serde(deserialize_with = "if_fits")]
     pub(super) arguments: Option<String>,
+    #[serde(deserialize_with = "if_fits")]
     pub(super) input: Option<String>,
+    #[serde(deserialize_with = "if_fits")]
     pub(super) output: Option<Content>,
+    #[serde(deserialize_with = "if_fits")]
     pub(super) summary: Option<Vec<Part>>,
+    #[serde(deserialize_with = "if_fits")]
     pub(super) encrypted_content: Option<String>,
+}
+
+fn if_fits<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Ok(T::deserialize(value).ok())
 }
 
 /// A text or parts.
@@ -69,6 +85,7 @@ pub(super) enum Content {
 pub(super) struct Part {
     #[serde(rename = "type")]
     pub(super) kind: String,
+    #[serde(deserialize_with = "if_fits")]
     pub(super) text: Option<String>,
     pub(super) refusal: Option<String>,
     pub(super) image_url: Option<String>,
@@ -77,6 +94,7 @@ pub(super) struct Part {
     pub(super) filename: Option<String>,
     pub(super) input_audio: Option<Audio>,
     pub(super) prompt_cache_breakpoint: Option<Value>,
+    #[serde(deserialize_with = "if_fits")]
     pub(super) logprobs: Option<Vec<Value>>,
 }
 
@@ -133,7 +151,10 @@ pub(super) struct Incomplete {
 pub(super) fn filled(value: Value) -> Value {
     match value {
         Value::Object(members) => {
-            let kept: Map<String, Value> = members.into_iter().filter(|(_, value)| !value.is_null()).collect();
+            let kept: Map<String, Value> = members
+                .into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .collect();
             Value::Object(kept)
         }
         other => other,

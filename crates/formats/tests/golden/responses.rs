@@ -55,7 +55,12 @@ fn check(case: &Case) {
             (response.id.clone(), response.created, response.model.clone());
         assert_eq!(
             again.choices.into_iter().map(without_seals).collect::<Vec<_>>(),
-            response.choices.iter().cloned().map(without_seals).collect::<Vec<_>>(),
+            response
+                .choices
+                .iter()
+                .cloned()
+                .map(without_seals)
+                .collect::<Vec<_>>(),
             "{}.response.json there and back",
             case.name
         );
@@ -91,7 +96,11 @@ fn check_upstream(case: &Case, stream: &Bytes) -> Value {
     });
     let end = encoder.end(usage.as_ref(), Some(Credits::ZERO), 9);
     let last = end.slice(memchr::memmem::rfind(&end, b"event: ").unwrap()..);
-    assert!(response_in_event(&last).is_some(), "{} ends with all of it", case.name);
+    assert!(
+        response_in_event(&last).is_some(),
+        "{} ends with all of it",
+        case.name
+    );
     written.extend(end);
     case.expect("relayed.sse", &String::from_utf8(relayed).unwrap());
     case.expect("written.sse", &String::from_utf8(written).unwrap());

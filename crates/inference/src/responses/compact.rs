@@ -48,7 +48,9 @@ pub(super) async fn compact(
         latest: None,
     });
     let Answer::Whole(response) = answer.await? else {
-        return Err(Error::internal("a response that was asked for as a whole came in pieces"));
+        return Err(Error::internal(
+            "a response that was asked for as a whole came in pieces",
+        ));
     };
     let response: Value =
         serde_json::from_slice(&response).map_err(|error| Error::internal(error.to_string()))?;

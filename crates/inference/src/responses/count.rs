@@ -11,8 +11,15 @@ use crate::{Inference, capabilities};
 
 /// The tokens as the model's provider counts them, where that is known without asking it; otherwise a bound that they
 /// cannot exceed.
-pub(super) async fn count(inference: &Inference, account: AccountId, body: Bytes) -> Result<ResponseInputTokens, Error> {
-    let (pipeline, recalled) = (&inference.pipeline, recall(&inference.kept, None, account, body).await?);
+pub(super) async fn count(
+    inference: &Inference,
+    account: AccountId,
+    body: Bytes,
+) -> Result<ResponseInputTokens, Error> {
+    let (pipeline, recalled) = (
+        &inference.pipeline,
+        recall(&inference.kept, None, account, body).await?,
+    );
     let body = &recalled.body;
     let head = validate(body).map_err(|error| recalled.in_callers_places(error))?;
     let routed = pipeline.route(&head.model)?;

@@ -124,7 +124,9 @@ impl Kept {
         account: AccountId,
         previous: &str,
     ) -> Result<(ResponseId, Vec<Value>), Error> {
-        let Ok(id) = previous.parse() else { return Err(no_previous()) };
+        let Ok(id) = previous.parse() else {
+            return Err(no_previous());
+        };
         let now = self.clock.now();
         let chain = self.store.chain(account, id, now, CHAIN).await;
         let chain = chain.map_err(|error| unavailable(&error))?;
@@ -180,7 +182,9 @@ impl Kept {
 /// Why a response that is kept cannot be cancelled.
 pub(super) fn has_ended(turn: &Turn) -> Error {
     let status = turn.response["status"].as_str().unwrap_or("completed");
-    let message = format!("The response is {status} already: only one that is made in the background can be cancelled.");
+    let message = format!(
+        "The response is {status} already: only one that is made in the background can be cancelled."
+    );
     Error::new(ErrorCode::InvalidParameter, message).with_param("id")
 }
 
@@ -202,7 +206,8 @@ pub(super) fn check_query(pairs: &[(String, String)]) -> Result<(), Error> {
 }
 
 fn not_found() -> Error {
-    let message = "There is no response with this id. Responses are kept for 30 days, unless 'store' is false.";
+    let message =
+        "There is no response with this id. Responses are kept for 30 days, unless 'store' is false.";
     Error::new(ErrorCode::NotFound, message)
 }
 

@@ -26,7 +26,11 @@ pub(super) struct Recalled {
 }
 
 /// Bytes without which a request says everything itself.
-const MENTIONS: [&[u8]; 3] = [b"\"previous_response_id\"", b"\"item_reference\"", b"\"compaction\""];
+const MENTIONS: [&[u8]; 3] = [
+    b"\"previous_response_id\"",
+    b"\"item_reference\"",
+    b"\"compaction\"",
+];
 
 /// Fills in what the request leaves to what was said before. A body that cannot be read is left to the check that
 /// follows.
@@ -55,7 +59,11 @@ pub(super) async fn recall(
             *item = referenced(kept, account, &before, item, index).await?;
         }
     }
-    let told: Vec<Value> = before.iter().chain(&items).map(|item| told(kept, account, item)).collect();
+    let told: Vec<Value> = before
+        .iter()
+        .chain(&items)
+        .map(|item| told(kept, account, item))
+        .collect();
     Ok(Recalled {
         body: with_items(&body, &told)?,
         previous,
@@ -137,7 +145,9 @@ impl Recalled {
     /// A fault of the request as its caller knows the places: without what was said before.
     pub(super) fn in_callers_places(&self, error: Error) -> Error {
         let Some(param) = &error.param else { return error };
-        let Some(place) = own_place(param, self.before.len()) else { return error };
+        let Some(place) = own_place(param, self.before.len()) else {
+            return error;
+        };
         let message = error.message.replace(&format!("'{param}"), &format!("'{place}"));
         Error::new(error.code, message).with_param(place)
     }

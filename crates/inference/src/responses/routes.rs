@@ -18,7 +18,8 @@ use utoipa_axum::routes;
 use super::listing::{self, ItemsQuery, ResponseItems};
 use super::service::{self, Answer, Request};
 use super::wire::{
-    CompactResponse, CompactedResponse, CountResponseInputTokens, DeletedResponse, CreateResponse, ResponseInputTokens, ResponseObject, ResponseStreamEvent,
+    CompactResponse, CompactedResponse, CountResponseInputTokens, CreateResponse, DeletedResponse,
+    ResponseInputTokens, ResponseObject, ResponseStreamEvent,
 };
 use super::{compact, count, kept, socket};
 use crate::Inference;
@@ -111,7 +112,9 @@ async fn open_response_session(
 ) -> Result<Response, ApiError> {
     let Ok(upgrade) = upgrade else {
         let mut response = shell::method_not_allowed().await.into_response();
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        response
+            .headers_mut()
+            .insert(ALLOW, HeaderValue::from_static("POST"));
         return Ok(response);
     };
     let sessions = inference.sessions.clone();

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use tollgate_accounts::Caller;
 use tollgate_billing::{Charge, Demand};
 use tollgate_edge::RequestContext;
-use tollgate_formats::openai_responses::{self, Echo, Identity, ResponseHead, ResponsesHead};
 use tollgate_formats::DecodeError;
+use tollgate_formats::openai_responses::{self, Echo, Identity, ResponseHead, ResponsesHead};
 use tollgate_pipeline::{CallRequest, Delivered, Routed};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Error, Format, ResponseId, Timestamp};
@@ -57,7 +57,7 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
     let mut routed = pipeline.route(&head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
     let common = common_form(&mut routed, &head, ctx, body).map_err(in_callers_places)?;
-    let show_reasoning = common.as_ref().is_none_or(|request| !request.hide_reasoning);
+    let show_reasoning = head.shows_reasoning;
     let public_model = routed.public_model.clone();
     let identity = Identity {
         number: ctx.id.as_u128(),
@@ -79,10 +79,11 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
         store: head.store,
         latest: latest.cloned(),
     };
-    let echo = match common {
-        Some(_) => Echo::of(body)?,
-        // The upstream says it itself.
-        None => Echo::default(),
+    // An upstream of this format says it itself; the simulator takes every format and speaks none.
+    let is_relayed = common.is_none() && !routed.model.simulated;
+    let echo = match is_relayed {
+        true => Echo::default(),
+        false => Echo::of(body)?,
     };
     let request = CallRequest {
         caller,
@@ -218,18 +219,20 @@ struct Whole {
 
 impl Whole {
     /// The response object.
-    fn encode(
-        &self,
-        payload: Payload<GenerateResponse>,
-        outline: Option<&Outline>,
-    ) -> Result<Bytes, Error> {
+    fn encode(&self, payload: Payload<GenerateResponse>, outline: Option<&Outline>) -> Result<Bytes, Error> {
         let (usage, cost) = (&self.charge.usage, self.charge.amount);
         match payload {
             Payload::Raw(Format::Responses, bytes) => {
                 // Whose the seals are is known to the adapter alone, which has looked at the answer.
                 let head = outline.and_then(|outline| outline.get::<ResponseHead>());
                 let head = head.ok_or_else(crossing::wrong_format)?;
-                Ok(openai_responses::splice_response(&bytes, head, &self.identity, usage, cost))
+                Ok(openai_responses::splice_response(
+                    &bytes,
+                    head,
+                    &self.identity,
+                    usage,
+                    cost,
+                ))
             }
             Payload::Raw(..) => Err(crossing::wrong_format()),
             Payload::Common(response) => Ok(Bytes::from(openai_responses::encode_response(

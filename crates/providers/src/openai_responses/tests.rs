@@ -181,7 +181,11 @@ async fn a_request_is_forwarded_and_its_answer_relayed() {
         let got = ask(&*provider, &patient(), &asked).await.unwrap();
         assert_eq!(got.usage, Some(rich_usage()), "{got:?}");
         assert!(got.output_bytes > 10);
-        assert!(got.raw.contains("gw1.") && got.raw.contains("function_call"), "{}", got.raw);
+        assert!(
+            got.raw.contains("gw1.") && got.raw.contains("function_call"),
+            "{}",
+            got.raw
+        );
         assert!(!got.raw.contains("\"enc-"), "{}", got.raw);
         let received = upstream.requests().pop().unwrap();
         assert_eq!(received.path, "/v1/responses");
@@ -262,7 +266,10 @@ async fn what_the_format_cannot_be_told_is_refused() {
         (json!({"presence_penalty": 0.5}), "presence_penalty"),
         (json!({"logit_bias": {"1": 2}}), "logit_bias"),
         (json!({"max_completion_tokens": 15}), "max_tokens"),
-        (json!({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}), "messages[1]"),
+        (
+            json!({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}),
+            "messages[1]",
+        ),
     ] {
         let asked = chat(members);
         let request = tollgate_formats::hub::decode_request(asked.format, &asked.body).unwrap();
@@ -337,7 +344,13 @@ async fn reasoning_goes_back_to_its_provider_and_to_no_other() {
     let answer: Value = serde_json::from_str(&got.raw).unwrap();
     let mut input = vec![json!({"role": "user", "content": "hi"})];
     input.extend(answer["output"].as_array().unwrap().iter().take(2).cloned());
-    assert!(input[1]["encrypted_content"].as_str().unwrap().starts_with("gw1."), "{input:?}");
+    assert!(
+        input[1]["encrypted_content"]
+            .as_str()
+            .unwrap()
+            .starts_with("gw1."),
+        "{input:?}"
+    );
     input.push(json!({"role": "user", "content": "go on"}));
     let next = response(json!({ "input": input }));
     ask(&*provider_here, &patient(), &next).await.unwrap();
@@ -430,8 +443,15 @@ async fn refusals_mean_what_they_say() {
                 .push(Reply::body(status, "application/json", body.to_string()).header("retry-after", "7"));
             let asked = response(json!({"stream": stream}));
             let error = ask(&*provider, &patient(), &asked).await.unwrap_err();
-            assert_eq!((error.kind, error.retry), (meaning, retry), "{status} {code}: {error}");
-            assert!(error.detail.contains(code) && !error.detail.contains("secret"), "{error}");
+            assert_eq!(
+                (error.kind, error.retry),
+                (meaning, retry),
+                "{status} {code}: {error}"
+            );
+            assert!(
+                error.detail.contains(code) && !error.detail.contains("secret"),
+                "{error}"
+            );
         }
     }
 }
@@ -460,7 +480,10 @@ async fn a_failure_within_a_stream_or_a_body_breaks_it_off() {
     for (body, kind) in [
         (failed.to_string(), UpstreamErrorKind::RateLimited),
         (json!({"id": "x"}).to_string(), UpstreamErrorKind::Unavailable),
-        (json!({"status": "cancelled", "output": []}).to_string(), UpstreamErrorKind::Unavailable),
+        (
+            json!({"status": "cancelled", "output": []}).to_string(),
+            UpstreamErrorKind::Unavailable,
+        ),
         ("<html>".to_owned(), UpstreamErrorKind::Unavailable),
     ] {
         for asked in [response(json!({})), response(json!({"stream": true}))] {

@@ -149,7 +149,10 @@ pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
     let mut whole = response(composed, "completed");
     finish(&mut whole, answer, composed);
     let kind = format!("response.{}", whole["status"].as_str().unwrap_or_default());
-    let report = whole.get("usage").filter(|usage| !usage.is_null()).map(Value::to_string);
+    let report = whole
+        .get("usage")
+        .filter(|usage| !usage.is_null())
+        .map(Value::to_string);
     writer.push(json!({"type": kind, "response": whole}), 0);
     if let Some(event) = writer.events.last_mut() {
         event.usage = report;
@@ -196,11 +199,19 @@ impl Writer {
         if begun.get("encrypted_content").is_some() {
             begun["encrypted_content"] = json!("");
         }
-        self.push(json!({"type": "response.output_item.added", "output_index": self.items, "item": begun}), 0);
+        self.push(
+            json!({"type": "response.output_item.added", "output_index": self.items, "item": begun}),
+            0,
+        );
         match item["type"].as_str() {
             Some("reasoning") => {
                 let part = json!({"type": "summary_text", "text": ""});
-                self.of(item, "response.reasoning_summary_part.added", json!({"summary_index": 0, "part": part}), 0);
+                self.of(
+                    item,
+                    "response.reasoning_summary_part.added",
+                    json!({"summary_index": 0, "part": part}),
+                    0,
+                );
                 for token in &choice.reasoning {
                     let delta = json!({"summary_index": 0, "delta": token});
                     self.of(item, "response.reasoning_summary_text.delta", delta, 1);
@@ -213,17 +224,26 @@ impl Writer {
             Some("message") => self.message(item, choice),
             _ => {
                 let name = item["name"].as_str().unwrap_or_default();
-                let call = choice.tool_calls.iter().find(|call| {
-                    call.name == name && Some(&*call.arguments) == item["arguments"].as_str()
-                });
+                let call = choice
+                    .tool_calls
+                    .iter()
+                    .find(|call| call.name == name && Some(&*call.arguments) == item["arguments"].as_str());
                 for piece in call.into_iter().flat_map(|call| call.pieces()) {
-                    self.of(item, "response.function_call_arguments.delta", json!({"delta": piece}), 1);
+                    self.of(
+                        item,
+                        "response.function_call_arguments.delta",
+                        json!({"delta": piece}),
+                        1,
+                    );
                 }
                 let done = json!({"arguments": item["arguments"]});
                 self.of(item, "response.function_call_arguments.done", done, 0);
             }
         }
-        self.push(json!({"type": "response.output_item.done", "output_index": self.items, "item": item}), 0);
+        self.push(
+            json!({"type": "response.output_item.done", "output_index": self.items, "item": item}),
+            0,
+        );
         self.items += 1;
     }
 
@@ -231,7 +251,11 @@ impl Writer {
         let parts = item["content"].as_array().into_iter().flatten();
         for (index, part) in parts.enumerate() {
             let (tokens, name, empty) = match part["type"] == "refusal" {
-                true => (&choice.refusal, "refusal", json!({"type": "refusal", "refusal": ""})),
+                true => (
+                    &choice.refusal,
+                    "refusal",
+                    json!({"type": "refusal", "refusal": ""}),
+                ),
                 false => (
                     &choice.text,
                     "output_text",

@@ -2,8 +2,8 @@
 
 use super::super::head::MessagesHead;
 use crate::error::{DecodeError, Flaw};
-pub(super) use crate::json::{once, open_object, small_object};
 use crate::json::{Path, Reader};
+pub(super) use crate::json::{once, open_object, small_object};
 use crate::lossless::Span;
 use crate::request::ResponseFormatKind;
 

@@ -79,7 +79,10 @@ impl Relay {
     }
 
     fn sealed(&self, places: &EventPlaces<'_>, event: &sse::Event) -> Bytes {
-        let seals = places.response.as_ref().map_or(&places.seals, |response| &response.seals);
+        let seals = places
+            .response
+            .as_ref()
+            .map_or(&places.seals, |response| &response.seals);
         if seals.is_empty() {
             return named(&places.kind, &event.data);
         }
@@ -149,19 +152,24 @@ fn failure(data: &[u8]) -> Bytes {
     let event: Value = serde_json::from_slice(data).unwrap_or_default();
     let told = [event.pointer("/response/error"), event.get("error")];
     let error = told.into_iter().flatten().find(|error| !error.is_null());
-    let error = error.cloned().unwrap_or_else(|| {
-        json!({"code": event["code"], "message": event["message"], "param": event["param"]})
-    });
+    let error = error.cloned().unwrap_or_else(
+        || json!({"code": event["code"], "message": event["message"], "param": event["param"]}),
+    );
     Bytes::from(to_bytes(&json!({ "error": error })))
 }
 
-/// The event on one line: line feeds are white space in JSON. It has its type as its name, which some clients go by.
+/// The event on one line: line feeds are white space in JSON. It has its type as its name, which some clients go by; a
+/// type that is no word would be more than a name.
 fn named(kind: &str, data: &[u8]) -> Bytes {
+    let name = kind
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic())
+        .then_some(kind.as_bytes());
     if memchr::memchr(b'\n', data).is_none() {
-        return sse::write_event(Some(kind.as_bytes()), data);
+        return sse::write_event(name, data);
     }
     let line: Vec<u8> = data.iter().copied().filter(|byte| *byte != b'\n').collect();
-    sse::write_event(Some(kind.as_bytes()), &line)
+    sse::write_event(name, &line)
 }
 
 /// Name and data of a whole event that was written here.

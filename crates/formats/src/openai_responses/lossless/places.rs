@@ -101,7 +101,9 @@ impl ObjectPlaces {
 
     /// The report with the cost; what the gateway counted, where there is none.
     pub(super) fn usage_edit(&self, body: &[u8], counted: &Usage, cost: Credits) -> (Span, Vec<u8>) {
-        let report = self.usage.and_then(|place| serde_json::from_slice(place.of(body)).ok());
+        let report = self
+            .usage
+            .and_then(|place| serde_json::from_slice(place.of(body)).ok());
         let report = match report {
             Some(Value::Object(mut report)) => {
                 with_cost(&mut report, Some(cost));

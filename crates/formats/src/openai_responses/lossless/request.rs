@@ -63,8 +63,14 @@ fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 
 /// The list of what is asked for besides, with sealed reasoning in front.
 fn with_seal(include: &[u8]) -> Vec<u8> {
-    let inner = include.get(1..include.len().saturating_sub(1)).unwrap_or_default();
-    let comma: &[u8] = if inner.iter().all(u8::is_ascii_whitespace) { b"" } else { b"," };
+    let inner = include
+        .get(1..include.len().saturating_sub(1))
+        .unwrap_or_default();
+    let comma: &[u8] = if inner.iter().all(u8::is_ascii_whitespace) {
+        b""
+    } else {
+        b","
+    };
     [br#"["reasoning.encrypted_content""#, comma, inner, b"]"].concat()
 }
 
@@ -87,7 +93,12 @@ fn input(body: &Bytes, head: &ResponsesHead<'_>, field: &FieldPlace, origin: &st
                         let start = (place.start - item.span.start) as usize;
                         let end = (place.end - item.span.start) as usize;
                         let (before, after) = (bytes.get(..start), bytes.get(end..));
-                        [before.unwrap_or_default(), &*json_string(&seal.data), after.unwrap_or_default()].concat()
+                        [
+                            before.unwrap_or_default(),
+                            &*json_string(&seal.data),
+                            after.unwrap_or_default(),
+                        ]
+                        .concat()
                     }
                     // It never passed the gateway: the caller has it from elsewhere, and this upstream says what it
                     // thinks.

@@ -117,7 +117,9 @@ impl StreamDecoder {
     }
 
     fn end(&self, response: &Value, events: &mut Vec<StreamEvent>) {
-        let reason = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
+        let reason = response
+            .pointer("/incomplete_details/reason")
+            .and_then(Value::as_str);
         events.push(StreamEvent::Finish {
             choice: 0,
             reason: finish_from_wire(response["status"].as_str(), reason, !self.calls.is_empty()),
@@ -130,7 +132,9 @@ impl StreamDecoder {
 fn start(response: &Value) -> StreamEvent {
     StreamEvent::Start {
         id: response["id"].as_str().unwrap_or_default().to_owned(),
-        created: response["created_at"].as_f64().map_or(0, |seconds| seconds as i64),
+        created: response["created_at"]
+            .as_f64()
+            .map_or(0, |seconds| seconds as i64),
         model: response["model"].as_str().unwrap_or_default().to_owned(),
     }
 }

@@ -95,8 +95,15 @@ impl StreamEncoder {
         match event {
             StreamEvent::Start { .. } => {}
             StreamEvent::Text { text, logprobs, .. } => {
-                let logprobs = logprobs.as_ref().and_then(|logprobs| logprobs["content"].as_array());
-                self.say(text, false, logprobs.map(Vec::as_slice).unwrap_or_default(), &mut out);
+                let logprobs = logprobs
+                    .as_ref()
+                    .and_then(|logprobs| logprobs["content"].as_array());
+                self.say(
+                    text,
+                    false,
+                    logprobs.map(Vec::as_slice).unwrap_or_default(),
+                    &mut out,
+                );
             }
             StreamEvent::Refusal { text, .. } => self.say(text, true, &[], &mut out),
             StreamEvent::Reasoning { text, .. } => self.reason(text, &mut out),
@@ -220,7 +227,11 @@ impl StreamEncoder {
             return;
         }
         if is_new {
-            let added = self.of_summary("response.reasoning_summary_part.added", "part", object::summary_part(""));
+            let added = self.of_summary(
+                "response.reasoning_summary_part.added",
+                "part",
+                object::summary_part(""),
+            );
             self.push(added, out);
         }
         let delta = self.of_summary("response.reasoning_summary_text.delta", "delta", json!(text));
@@ -340,7 +351,8 @@ impl StreamEncoder {
                 object::call(&self.item_id(object::call_prefix(call.custom)), status, &call)
             }
         };
-        let done = json!({"type": "response.output_item.done", "output_index": self.output.len(), "item": item});
+        let done =
+            json!({"type": "response.output_item.done", "output_index": self.output.len(), "item": item});
         self.push(done, out);
         self.output.push(item);
     }
@@ -378,7 +390,8 @@ impl StreamEncoder {
     }
 
     fn add(&mut self, item: Value, out: &mut Vec<u8>) {
-        let added = json!({"type": "response.output_item.added", "output_index": self.output.len(), "item": item});
+        let added =
+            json!({"type": "response.output_item.added", "output_index": self.output.len(), "item": item});
         self.push(added, out);
     }
 

@@ -101,7 +101,8 @@ fn part(
             "file_data" => inline += reader.filled_string_at(&here)?.raw.len() as u64,
             "input_audio" => inline += audio(reader, &here)?,
             "file_id" => {
-                return Err(here.unsupported("names a file, but no files can be uploaded here; send the bytes inline"));
+                return Err(here
+                    .unsupported("names a file, but no files can be uploaded here; send the bytes inline"));
             }
             // Nobody here knows how large it is, and so what it can cost.
             "file_url" => return Err(here.unsupported("must be inline: send 'file_data'")),
@@ -110,7 +111,11 @@ fn part(
             }
         }
     }
-    let has = |name: &str| KEYS.iter().position(|key| *key == name).is_some_and(|bit| seen & (1 << bit) != 0);
+    let has = |name: &str| {
+        KEYS.iter()
+            .position(|key| *key == name)
+            .is_some_and(|bit| seen & (1 << bit) != 0)
+    };
     let required = match kind {
         None => "type",
         Some("input_text" | "output_text") => "text",

@@ -128,10 +128,11 @@ fn item<'a>(
         match (KEYS[bit], kind) {
             ("type" | "role", _) => reader.skip()?,
             ("content", "message") => content::read(reader, head, role, &here)?,
-            ("content", "reasoning") if !reader.take_null()? => {
-                content::texts(reader, "reasoning_text", &here)?;
+            ("content", "reasoning") => {
+                if !reader.take_null()? {
+                    content::texts(reader, "reasoning_text", &here)?;
+                }
             }
-            ("content", _) => {}
             ("summary", "reasoning") => content::texts(reader, "summary_text", &here)?,
             ("output", "function_call_output" | "custom_tool_call_output") => {
                 content::read(reader, head, Place::Output, &here)?;
@@ -160,7 +161,11 @@ fn item<'a>(
             _ => reader.skip()?,
         }
     }
-    let has = |name: &&&str| KEYS.iter().position(|key| *key == **name).is_some_and(|bit| seen & (1 << bit) != 0);
+    let has = |name: &&&str| {
+        KEYS.iter()
+            .position(|key| *key == **name)
+            .is_some_and(|bit| seen & (1 << bit) != 0)
+    };
     let required = REQUIRED.iter().find(|(name, _)| *name == kind);
     if let Some(key) = required.and_then(|(_, keys)| keys.iter().find(|key| !has(key))) {
         return Err(path.missing(key));
@@ -222,9 +227,16 @@ fn refused(kind: &str, path: &Path<'_>) -> Flaw {
         "compaction" | "compaction_summary" | "compaction_trigger" => {
             path.unsupported("is not served here; send the items themselves")
         }
-        _ if ["_call", "_output", "_request", "_response", "_list_tools", "_search_call"]
-            .iter()
-            .any(|end| kind.ends_with(end)) =>
+        _ if [
+            "_call",
+            "_output",
+            "_request",
+            "_response",
+            "_list_tools",
+            "_search_call",
+        ]
+        .iter()
+        .any(|end| kind.ends_with(end)) =>
         {
             path.unsupported("is of a tool that runs at the provider, which is not served here")
         }

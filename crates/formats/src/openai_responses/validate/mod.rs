@@ -123,6 +123,7 @@ impl<'a> Request<'a> {
             response_format: ResponseFormatKind::Text,
             media: Default::default(),
             says_how_to_reason: false,
+            shows_reasoning: false,
             own_hints: Vec::new(),
             layout,
         };
@@ -166,7 +167,9 @@ impl<'a> Request<'a> {
             "tools" => tools::read(reader, head, path)?,
             "tool_choice" => self.must_call = tools::choice(reader, path)?,
             "text" => head.response_format = options::text(reader, path)?,
-            "reasoning" => head.says_how_to_reason = options::reasoning(reader, path)?,
+            "reasoning" => {
+                (head.says_how_to_reason, head.shows_reasoning) = options::reasoning(reader, path)?;
+            }
             "include" => head.layout.includes_seal = options::include(reader, path)?,
             "truncation" => {
                 if reader.word_at(&["auto", "disabled"], path)? == "auto" {

@@ -9,7 +9,15 @@ pub(super) const LEAST_OUTPUT: i64 = 16;
 
 const EFFORTS: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 const SUMMARIES: &[&str] = &["auto", "concise", "detailed"];
-const SERVICE_TIERS: &[&str] = &["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"];
+const SERVICE_TIERS: &[&str] = &[
+    "auto",
+    "default",
+    "flex",
+    "scale",
+    "priority",
+    "fast",
+    "ultrafast",
+];
 const CACHE_RETENTIONS: &[&str] = &["in_memory", "in-memory", "24h"];
 
 /// What may be asked for besides the answer.
@@ -70,10 +78,14 @@ pub(super) fn plain(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Res
         }
         "starting_after" => return Err(path.unsupported("goes on with a stream, which is not served here")),
         "conversation" => {
-            return Err(path.unsupported("is kept at the provider, which is not served here; send the 'input'"));
+            return Err(
+                path.unsupported("is kept at the provider, which is not served here; send the 'input'")
+            );
         }
         "prompt" => {
-            return Err(path.unsupported("is kept at the provider, which is not served here; send the 'input'"));
+            return Err(
+                path.unsupported("is kept at the provider, which is not served here; send the 'input'")
+            );
         }
         "moderation" => return Err(path.unsupported("is not served here")),
         _ => reader.skip()?,
@@ -101,9 +113,9 @@ fn metadata(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Reads `reasoning`: whether it says anything.
-pub(super) fn reasoning(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, Flaw> {
-    let mut says_how = false;
+/// Reads `reasoning`: whether it says anything, and whether it asks for a summary.
+pub(super) fn reasoning(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(bool, bool), Flaw> {
+    let (mut says_how, mut shows) = (false, false);
     let keys = ["effort", "summary", "generate_summary", "mode", "context"];
     small_object(reader, &keys, path, |reader, key, path| {
         says_how = true;
@@ -113,6 +125,7 @@ pub(super) fn reasoning(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool
             }
             "summary" | "generate_summary" => {
                 reader.word_at(SUMMARIES, path)?;
+                shows = true;
             }
             _ => {
                 reader.string_at(path)?;
@@ -120,7 +133,7 @@ pub(super) fn reasoning(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool
         }
         Ok(())
     })?;
-    Ok(says_how)
+    Ok((says_how, shows))
 }
 
 /// Reads `text`: the kind of its format.
@@ -192,7 +205,10 @@ pub(super) fn include(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, 
     while reader.item()? {
         let here = path.index(index);
         let word = reader.word_at(INCLUDABLE, &here)?;
-        let bit = INCLUDABLE.iter().position(|name| *name == word).unwrap_or_default();
+        let bit = INCLUDABLE
+            .iter()
+            .position(|name| *name == word)
+            .unwrap_or_default();
         once(&mut seen, bit as u32, path, word)?;
         seal |= word == SEALED_REASONING;
         index += 1;

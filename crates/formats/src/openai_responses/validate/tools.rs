@@ -40,7 +40,15 @@ pub(super) fn read(
 }
 
 fn tool(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
-    const KEYS: [&str; 7] = ["type", "name", "description", "parameters", "strict", "format", "tools"];
+    const KEYS: [&str; 7] = [
+        "type",
+        "name",
+        "description",
+        "parameters",
+        "strict",
+        "format",
+        "tools",
+    ];
     let kind = kind_of(&mut reader.ahead(), path)?;
     let (mut has_name, mut name_fits) = (false, true);
     open_keys(reader, &KEYS, path, |reader, key, path| {
@@ -103,7 +111,9 @@ fn inner_tools(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
         let here = path.index(index);
         let kind = kind_of(&mut reader.ahead(), &here)?;
         if !matches!(&*kind, "function" | "custom") {
-            return Err(here.key("type").invalid("must be 'function' or 'custom' within a namespace"));
+            return Err(here
+                .key("type")
+                .invalid("must be 'function' or 'custom' within a namespace"));
         }
         tool(reader, &here)?;
         index += 1;
@@ -113,20 +123,25 @@ fn inner_tools(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
 
 fn custom_format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     let (mut kind, mut seen) = (None, 0);
-    open_keys(reader, &["type", "definition", "syntax"], path, |reader, key, path| {
-        match key {
-            "type" => kind = Some(reader.word_at(&["text", "grammar"], path)?),
-            "definition" => {
-                reader.string_at(path)?;
-                seen |= 0b01;
+    open_keys(
+        reader,
+        &["type", "definition", "syntax"],
+        path,
+        |reader, key, path| {
+            match key {
+                "type" => kind = Some(reader.word_at(&["text", "grammar"], path)?),
+                "definition" => {
+                    reader.string_at(path)?;
+                    seen |= 0b01;
+                }
+                _ => {
+                    reader.word_at(&["lark", "regex"], path)?;
+                    seen |= 0b10;
+                }
             }
-            _ => {
-                reader.word_at(&["lark", "regex"], path)?;
-                seen |= 0b10;
-            }
-        }
-        Ok(())
-    })?;
+            Ok(())
+        },
+    )?;
     match (kind, seen) {
         (None, _) => Err(path.missing("type")),
         (Some("text"), _) | (Some(_), 0b11) => Ok(()),
@@ -146,24 +161,29 @@ pub(super) fn choice(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, F
 
 fn chosen(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, Flaw> {
     let (mut kind, mut seen) = (None, 0);
-    open_keys(reader, &["type", "name", "mode", "tools"], path, |reader, key, path| {
-        match key {
-            "type" => kind = Some(reader.filled_string_at(path)?.decoded()),
-            "name" => {
-                reader.filled_string_at(path)?;
-                seen |= 0b001;
+    open_keys(
+        reader,
+        &["type", "name", "mode", "tools"],
+        path,
+        |reader, key, path| {
+            match key {
+                "type" => kind = Some(reader.filled_string_at(path)?.decoded()),
+                "name" => {
+                    reader.filled_string_at(path)?;
+                    seen |= 0b001;
+                }
+                "mode" => {
+                    reader.word_at(&["auto", "required"], path)?;
+                    seen |= 0b010;
+                }
+                _ => {
+                    allowed(reader, path)?;
+                    seen |= 0b100;
+                }
             }
-            "mode" => {
-                reader.word_at(&["auto", "required"], path)?;
-                seen |= 0b010;
-            }
-            _ => {
-                allowed(reader, path)?;
-                seen |= 0b100;
-            }
-        }
-        Ok(())
-    })?;
+            Ok(())
+        },
+    )?;
     let here = path.key("type");
     match (kind.as_deref(), seen) {
         (None, _) => Err(path.missing("type")),

@@ -9,7 +9,8 @@ use crate::scene::{MODEL, PLAIN, assert_error};
 #[tokio::test]
 async fn a_conversation_is_told_in_the_other_format() {
     let scene = scene().await;
-    let call = |id: &str| json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{\"x\": 1}"});
+    let call =
+        |id: &str| json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{\"x\": 1}"});
     let result = |id: &str, output| json!({"type": "function_call_output", "call_id": id, "output": output});
     let members = json!({
         "instructions": "be brief",
@@ -24,12 +25,17 @@ async fn a_conversation_is_told_in_the_other_format() {
         "tool_choice": {"type": "function", "name": "f"}, "parallel_tool_calls": false, "max_output_tokens": 50,
         "text": {"verbosity": "low"}, "prompt_cache_key": "k", "truncation": "auto", "metadata": {"a": "b"},
     });
-    scene.upstream.push(Reply::answer(Answer::calling("f", &json!({"x": 2})).tool_call("f", &json!({}))));
+    scene.upstream.push(Reply::answer(
+        Answer::calling("f", &json!({"x": 2})).tool_call("f", &json!({})),
+    ));
     let response = send(&scene, &saying(MODEL, "", members)).await;
     let answer = whole(&response);
     assert_eq!(answer["output"][0]["type"], "function_call");
     assert_eq!(answer["output"][1]["arguments"], "{}");
-    assert_eq!(response.header("x-tollgate-ignored"), Some("prompt_cache_key,truncation"));
+    assert_eq!(
+        response.header("x-tollgate-ignored"),
+        Some("prompt_cache_key,truncation")
+    );
     let sent = scene.upstream.requests().pop().unwrap().json().unwrap();
     let called = |id: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}});
     assert_eq!(
@@ -37,7 +43,7 @@ async fn a_conversation_is_told_in_the_other_format() {
         json!([
             {"role": "system", "content": "be brief"},
             {"role": "system", "content": "now"},
-            {"role": "user", "content": [{"type": "text", "text": "look"}]},
+            {"role": "user", "content": "look"},
             {"role": "assistant", "content": "so", "tool_calls": [called("a"), called("b")]},
             {"role": "tool", "tool_call_id": "a", "content": "1"},
             {"role": "tool", "tool_call_id": "b", "content": "2"},
@@ -51,7 +57,12 @@ async fn a_conversation_is_told_in_the_other_format() {
 #[tokio::test]
 async fn streams_of_the_other_format_are_written_in_this_one() {
     let scene = scene().await;
-    let answer = || Answer::words(3).reasoning(2).tool_call("f", &json!({"x": 1})).tool_call("g", &json!({}));
+    let answer = || {
+        Answer::words(3)
+            .reasoning(2)
+            .tool_call("f", &json!({"x": 1}))
+            .tool_call("g", &json!({}))
+    };
     let asked = json!({"stream": true, "reasoning": {"summary": "auto"}, "tools": [{"type": "function", "name": "f"}]});
     scene.upstream.push(Reply::answer(answer()));
     let response = send(&scene, &saying(MODEL, "go", asked)).await;
@@ -73,8 +84,14 @@ async fn what_the_other_format_has_no_place_for_is_refused() {
     let call = json!({"type": "local_shell_call", "call_id": "a", "action": {}});
     for (members, param) in [
         (json!({"tools": [{"type": "local_shell"}]}), "tools[0].type"),
-        (json!({"input": [{"role": "user", "content": "x"}, call, {"role": "user", "content": "y"}]}), "input[1]"),
-        (json!({"input": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]}), "input[1]"),
+        (
+            json!({"input": [{"role": "user", "content": "x"}, call, {"role": "user", "content": "y"}]}),
+            "input[1]",
+        ),
+        (
+            json!({"input": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]}),
+            "input[1]",
+        ),
     ] {
         let response = send(&scene, &saying(MODEL, "hi", members)).await;
         assert_error(param, &response, "unsupported_parameter", Some(param));

@@ -32,7 +32,11 @@ async fn every_class_is_charged_at_its_price() {
     let mut paid = 0;
     for stream in [false, true] {
         scene.upstream.push(every_class());
-        let body = saying(NATIVE, &text, json!({"stream": stream, "max_output_tokens": 1_000}));
+        let body = saying(
+            NATIVE,
+            &text,
+            json!({"stream": stream, "max_output_tokens": 1_000}),
+        );
         let response = send(&scene, &body).await;
         assert_eq!(response.status, 200, "{}", response.text());
         paid += cost;
@@ -46,14 +50,20 @@ async fn every_class_is_charged_at_its_price() {
             response.json()
         };
         assert_is_ours(&answer, response.request_id());
-        assert_eq!((&answer["model"], &answer["top_p"]), (&json!(NATIVE), &json!(0.98)));
+        assert_eq!(
+            (&answer["model"], &answer["top_p"]),
+            (&json!(NATIVE), &json!(0.98))
+        );
         assert_eq!(nanos(&answer["usage"]["cost"]), cost);
         assert_eq!(answer["usage"]["input_tokens_details"]["cached_tokens"], 234);
         assert!(!response.text().contains("native-v1"));
     }
     // The same for callers of other formats.
     for (path, body) in [
-        ("/v1/chat/completions", json!({"messages": [{"role": "user", "content": text}]})),
+        (
+            "/v1/chat/completions",
+            json!({"messages": [{"role": "user", "content": text}]}),
+        ),
         (
             "/v1/messages",
             json!({"max_tokens": 1_000, "messages": [{"role": "user", "content": text}]}),
@@ -65,7 +75,11 @@ async fn every_class_is_charged_at_its_price() {
             let request = Request::json(path, &body).key(&scene.key.secret);
             let response = scene.client().send(&request).await;
             assert_eq!(response.status, 200, "{}", response.text());
-            assert!(response.text().contains("w3") && response.text().contains("r7"), "{}", response.text());
+            assert!(
+                response.text().contains("w3") && response.text().contains("r7"),
+                "{}",
+                response.text()
+            );
             paid += cost;
             let row = scene.row(response.request_id()).await;
             assert_eq!(Classes::of_row(&row), EVERY_CLASS, "{row}");
@@ -118,10 +132,13 @@ async fn a_request_is_forwarded_as_it_is() {
 async fn reasoning_and_tools_survive_a_loop() {
     let scene = scene().await;
     for stream in [false, true] {
-        let answer = Answer::calling("f", &json!({"x": 1})).tool_call("f", &json!({"x": 2})).reasoning(2);
+        let answer = Answer::calling("f", &json!({"x": 1}))
+            .tool_call("f", &json!({"x": 2}))
+            .reasoning(2);
         scene.upstream.push(Reply::answer(answer));
         let tools = json!([{"type": "function", "name": "f", "parameters": {"type": "object"}}]);
-        let asked = json!({"tools": tools, "stream": stream, "reasoning": {"effort": "low", "summary": "auto"}});
+        let asked =
+            json!({"tools": tools, "stream": stream, "reasoning": {"effort": "low", "summary": "auto"}});
         let first = send(&scene, &saying(NATIVE, "go", asked)).await;
         assert_eq!(first.status, 200, "{}", first.text());
         let answer = match stream {
@@ -141,7 +158,12 @@ async fn reasoning_and_tools_survive_a_loop() {
         let second = send(&scene, &saying(NATIVE, "", next.clone())).await;
         assert_eq!(second.status, 200, "{}", second.text());
         let sent = scene.upstream.requests().pop().unwrap().json().unwrap();
-        assert!(sent["input"][1]["encrypted_content"].as_str().unwrap().starts_with("enc-"));
+        assert!(
+            sent["input"][1]["encrypted_content"]
+                .as_str()
+                .unwrap()
+                .starts_with("enc-")
+        );
         // Another provider gets none of it, and the caller is told.
         let elsewhere = send(&scene, &saying(MODEL, "", next)).await;
         assert_eq!(elsewhere.status, 200, "{}", elsewhere.text());
@@ -168,10 +190,18 @@ async fn a_broken_stream_ends_with_an_error_and_costs_nothing() {
         scene.upstream.push(reply);
         let response = send(&scene, &saying(NATIVE, "hi", json!({"stream": true}))).await;
         let events = events_of(&response);
-        let [.., told, failed] = &*events else { panic!("{events:?}") };
+        let [.., told, failed] = &*events else {
+            panic!("{events:?}")
+        };
         assert_eq!(told["type"], "error", "{}", response.text());
-        assert_eq!((&told["code"], &told["error"]["code"]), (&json!("upstream_error"), &json!("upstream_error")));
-        assert_eq!((&failed["type"], &failed["response"]["status"]), (&json!("response.failed"), &json!("failed")));
+        assert_eq!(
+            (&told["code"], &told["error"]["code"]),
+            (&json!("upstream_error"), &json!("upstream_error"))
+        );
+        assert_eq!(
+            (&failed["type"], &failed["response"]["status"]),
+            (&json!("response.failed"), &json!("failed"))
+        );
         assert_is_ours(&failed["response"], response.request_id());
         assert!(!response.text().contains("response.completed") && !response.text().contains("secret"));
         let row = scene.row(response.request_id()).await;
@@ -184,7 +214,10 @@ async fn a_broken_stream_ends_with_an_error_and_costs_nothing() {
     for (reply, code) in [
         (Reply::error(500, "server_error", "busy"), "upstream_error"),
         (Reply::error(401, "invalid_api_key", "no"), "upstream_error"),
-        (Reply::error(429, "rate_limit_exceeded", "slow"), "model_unavailable"),
+        (
+            Reply::error(429, "rate_limit_exceeded", "slow"),
+            "model_unavailable",
+        ),
         (Reply::error(400, "invalid_value", "no"), "invalid_parameter"),
         (Reply::body(200, "text/html", "<html>"), "upstream_error"),
     ] {
@@ -201,7 +234,9 @@ async fn what_nobody_reported_is_counted_and_said() {
     let scene = scene().await;
     for usage in [Usage::Missing, Usage::Null] {
         for stream in [false, true] {
-            scene.upstream.push(Reply::answer(Answer::words(4).usage(usage.clone())));
+            scene
+                .upstream
+                .push(Reply::answer(Answer::words(4).usage(usage.clone())));
             let response = send(&scene, &saying(NATIVE, "hi", json!({"stream": stream}))).await;
             let answer: Value = match stream {
                 true => ended(&events_of(&response)),

@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 use tollgate_testkit::gateway::http::Request;
 
 use super::{RESPONSES, SIM, assert_object, ended, events_of, saying, send, whole};
-use crate::scene::{FREE, Scene, assert_error};
+use crate::scene::{FREE, PROVIDER, Scene, assert_error};
+
+/// A model that reads only text.
+const BARE: &str = "acme/bare";
 
 #[tokio::test]
 async fn a_text_and_items_are_answered() {
@@ -25,10 +28,22 @@ async fn a_text_and_items_are_answered() {
             json!([{"type": "output_text", "text": "Hi there", "annotations": [], "logprobs": []}])
         );
         assert!(body["output"][0]["id"].as_str().unwrap().starts_with("msg_"));
-        assert_eq!((&body["model"], &body["status"]), (&json!(SIM), &json!("completed")));
-        assert_eq!((&body["instructions"], &body["metadata"]), (&json!("Be kind."), &json!({"a": "b"})));
-        assert_eq!((&body["max_output_tokens"], &body["temperature"]), (&json!(16), &json!(0.25)));
-        assert_eq!((&body["tool_choice"], &body["safety_identifier"]), (&json!("none"), &json!("s")));
+        assert_eq!(
+            (&body["model"], &body["status"]),
+            (&json!(SIM), &json!("completed"))
+        );
+        assert_eq!(
+            (&body["instructions"], &body["metadata"]),
+            (&json!("Be kind."), &json!({"a": "b"}))
+        );
+        assert_eq!(
+            (&body["max_output_tokens"], &body["temperature"]),
+            (&json!(16), &json!(0.25))
+        );
+        assert_eq!(
+            (&body["tool_choice"], &body["safety_identifier"]),
+            (&json!("none"), &json!("s"))
+        );
         assert_eq!(
             body["tools"],
             json!([{"type": "function", "name": "f", "description": null, "parameters": null, "strict": null}])
@@ -39,7 +54,10 @@ async fn a_text_and_items_are_answered() {
             count("input_tokens") + count("output_tokens")
         });
     }
-    let response = scene.client().send(&Request::json(RESPONSES, &saying(SIM, "x", json!({})))).await;
+    let response = scene
+        .client()
+        .send(&Request::json(RESPONSES, &saying(SIM, "x", json!({}))))
+        .await;
     assert_error("no key", &response, "missing_api_key", None);
     scene.finish().await;
 }
@@ -50,11 +68,23 @@ async fn a_stream_ends_with_what_the_whole_answer_is() {
     let tools = json!([{"type": "function", "name": "f", "parameters": {"type": "object"}}]);
     for (text, members, status) in [
         ("one two three", json!({}), "completed"),
-        ("[[sim tokens=5 reason=3]]", json!({"reasoning": {"effort": "low", "summary": "auto"}}), "completed"),
+        (
+            "[[sim tokens=5 reason=3]]",
+            json!({"reasoning": {"effort": "low", "summary": "auto"}}),
+            "completed",
+        ),
         ("[[sim tokens=5 reason=3]]", json!({}), "completed"),
-        ("[[sim tokens=3 tool=f:{\"x\":[1,2]} tool=f:{}]]", json!({}), "completed"),
+        (
+            "[[sim tokens=3 tool=f:{\"x\":[1,2]} tool=f:{}]]",
+            json!({}),
+            "completed",
+        ),
         ("[[sim refuse]]", json!({}), "completed"),
-        ("[[sim tokens=300]]", json!({"max_output_tokens": 20}), "incomplete"),
+        (
+            "[[sim tokens=300]]",
+            json!({"max_output_tokens": 20}),
+            "incomplete",
+        ),
         ("one two", json!({"top_logprobs": 1}), "completed"),
     ] {
         let mut body = saying(SIM, text, members);
@@ -75,7 +105,10 @@ async fn a_stream_ends_with_what_the_whole_answer_is() {
         // Each piece of a stream is as many tokens as it is long.
         assert_eq!(streamed, answer, "{text}");
         if status == "incomplete" {
-            assert_eq!(answer["incomplete_details"], json!({"reason": "max_output_tokens"}));
+            assert_eq!(
+                answer["incomplete_details"],
+                json!({"reason": "max_output_tokens"})
+            );
             assert_eq!(answer["completed_at"], Value::Null);
         }
     }
@@ -123,15 +156,27 @@ async fn a_tool_loop_goes_round() {
         {"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {"city": {"const": "Oslo"}}, "required": ["city"]}},
         {"type": "custom", "name": "shout"},
     ]);
-    let first = saying(SIM, "[[sim tool=weather:{} tool=weather:{\"city\":\"Rome\"} tool=shout:{\"x\":1}]]", json!({"tools": tools}));
+    let first = saying(
+        SIM,
+        "[[sim tool=weather:{} tool=weather:{\"city\":\"Rome\"} tool=shout:{\"x\":1}]]",
+        json!({"tools": tools}),
+    );
     for stream in [false, true] {
         let mut body = first.clone();
         body["stream"] = json!(stream);
         let response = send(&scene, &body).await;
-        let answer = if stream { ended(&events_of(&response)) } else { whole(&response) };
+        let answer = if stream {
+            ended(&events_of(&response))
+        } else {
+            whole(&response)
+        };
         let output = answer["output"].as_array().unwrap();
         let kinds: Vec<&str> = output.iter().map(|item| item["type"].as_str().unwrap()).collect();
-        assert_eq!(kinds, ["function_call", "function_call", "custom_tool_call"], "{answer}");
+        assert_eq!(
+            kinds,
+            ["function_call", "function_call", "custom_tool_call"],
+            "{answer}"
+        );
         assert_eq!(output[1]["arguments"], "{\"city\":\"Rome\"}");
         let mut input = vec![json!({"role": "user", "content": "Weather?"})];
         input.extend(output.iter().cloned());
@@ -168,14 +213,17 @@ async fn structured_output_is_asked_for_in_text_format() {
 
 #[tokio::test]
 async fn pictures_are_taken_where_the_model_takes_them() {
-    let scene = Scene::start().await;
+    let bare = format!(
+        "[models.\"{BARE}\"]\ntargets = [\"{PROVIDER}/bare-v1\"]\nprices = {{ input = \"1\", output = \"1\" }}\ninput = [\"text\"]\n"
+    );
+    let scene = Scene::start_with(&bare).await;
     let input = json!([{"role": "user", "content": [
         {"type": "input_text", "text": "look"},
         {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "low"},
     ]}]);
     let answer = whole(&send(&scene, &saying(SIM, "", json!({"input": input}))).await);
     assert_eq!(answer["output"][0]["content"][0]["text"], "look");
-    let refused = send(&scene, &saying(FREE, "", json!({"input": input}))).await;
+    let refused = send(&scene, &saying(BARE, "", json!({"input": input}))).await;
     assert_error("pictures", &refused, "unsupported_parameter", Some("input"));
     scene.finish().await;
 }
@@ -183,19 +231,36 @@ async fn pictures_are_taken_where_the_model_takes_them() {
 #[tokio::test]
 async fn a_stream_that_dies_says_so_and_costs_nothing() {
     let scene = Scene::start().await;
-    for text in ["[[sim tokens=9 cut=4]]", "[[sim tokens=9 cut=usage]]", "[[sim tokens=9 cut=4 error=upstream_timeout]]"] {
+    for text in [
+        "[[sim tokens=9 cut=4]]",
+        "[[sim tokens=9 cut=usage]]",
+        "[[sim tokens=9 cut=4 error=upstream_timeout]]",
+    ] {
         let before = scene.balance().await.credits;
         let response = send(&scene, &saying(SIM, text, json!({"stream": true}))).await;
         let events = events_of(&response);
-        let [.., told, failed] = &*events else { panic!("{events:?}") };
-        assert_eq!((&told["type"], &failed["type"]), (&json!("error"), &json!("response.failed")));
+        let [.., told, failed] = &*events else {
+            panic!("{events:?}")
+        };
+        assert_eq!(
+            (&told["type"], &failed["type"]),
+            (&json!("error"), &json!("response.failed"))
+        );
         assert_eq!(told["code"], told["error"]["code"]);
         assert_object(&failed["response"], response.request_id());
         assert_eq!(failed["response"]["error"]["code"], told["code"]);
-        assert!(!response.text().contains("response.completed"), "{}", response.text());
+        assert!(
+            !response.text().contains("response.completed"),
+            "{}",
+            response.text()
+        );
         assert_eq!(scene.settled().await.credits, before);
     }
-    let refused = send(&scene, &saying(SIM, "[[sim error=model_unavailable]]", json!({"stream": true}))).await;
+    let refused = send(
+        &scene,
+        &saying(SIM, "[[sim error=model_unavailable]]", json!({"stream": true})),
+    )
+    .await;
     assert_error("before the first piece", &refused, "model_unavailable", None);
     scene.finish().await;
 }
@@ -213,7 +278,10 @@ async fn tokens_are_counted_without_a_call() {
         assert_eq!(response.status, 200, "{}", response.text());
         assert_eq!(response.header("x-tollgate-counting"), Some(counting));
         let counted = response.json();
-        assert_eq!((&counted["object"], &counted["counting"]), (&json!("response.input_tokens"), &json!(counting)));
+        assert_eq!(
+            (&counted["object"], &counted["counting"]),
+            (&json!("response.input_tokens"), &json!(counting))
+        );
         assert!(counted["input_tokens"].as_u64().unwrap() >= 3);
     }
     let response = scene
