@@ -37,8 +37,13 @@ impl Gate {
         }
     }
 
-    async fn caller(&self, parts: &Parts, ctx: &RequestContext) -> Result<Caller, Error> {
-        let key = match extract_key(&parts.headers, family::key_of(&parts.uri, &parts.headers)) {
+    async fn caller(
+        &self,
+        headers: &HeaderMap,
+        of_family: Option<&[u8]>,
+        ctx: &RequestContext,
+    ) -> Result<Caller, Error> {
+        let key = match extract_key(headers, of_family) {
             Presented::Key(key) => key,
             Presented::Nothing => return Err(missing_key()),
             Presented::Unreadable => return Err(self.refuse(ctx).await),
@@ -67,7 +72,20 @@ impl Gate {
 
     async fn admit(&self, parts: &Parts, budget: Budget) -> Result<Caller, ApiError> {
         let ctx = context_of(parts)?;
-        let caller = self.caller(parts, &ctx).await?;
+        let of_family = family::key_of(&parts.uri, &parts.headers);
+        let admitted = self.admit_caller(&parts.headers, of_family, &ctx, budget).await;
+        admitted.map_err(ApiError)
+    }
+
+    /// Who is calling, counted against the account's budget.
+    pub(crate) async fn admit_caller(
+        &self,
+        headers: &HeaderMap,
+        of_family: Option<&[u8]>,
+        ctx: &RequestContext,
+        budget: Budget,
+    ) -> Result<Caller, Error> {
+        let caller = self.caller(headers, of_family, ctx).await?;
         ctx.note(|notes| notes.account = Some(caller.account_id()));
         let note = |decision: Decision| ctx.note(|notes| notes.requests = Some(decision));
         match self.limiter.admit(&caller.account, budget).await {
@@ -77,7 +95,7 @@ impl Gate {
             }
             Err((error, decision)) => {
                 note(decision);
-                Err(ApiError(error))
+                Err(error)
             }
         }
     }

@@ -11,6 +11,7 @@ pub mod limits;
 pub mod query;
 pub mod shell;
 pub mod sse;
+pub mod websocket;
 
 pub use auth::{ControlCaller, Gate, WorkCaller};
 pub use body::JsonBody;

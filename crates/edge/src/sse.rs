@@ -25,6 +25,12 @@ pub fn split_first(events: &mut Bytes) -> Option<Bytes> {
     Some(events.split_to(end))
 }
 
+/// The data of an event on one line, as all are that are written here; nothing for a sign of life.
+pub fn data(event: &[u8]) -> Option<&[u8]> {
+    let lines = event.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| line.strip_prefix(b"data: ")).next()
+}
+
 struct SseBody<S>(S);
 
 impl<S: Stream<Item = Bytes> + Unpin> http_body::Body for SseBody<S> {
