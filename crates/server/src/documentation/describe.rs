@@ -30,6 +30,14 @@ pub(super) const BODIES: &[(&str, &str)] = &[
         r#"{"model": "sim/chat", "messages": [{"role": "user", "content": "Say hello."}]}"#,
     ),
     (
+        "create_response",
+        r#"{"model": "sim/chat", "input": "Say hello."}"#,
+    ),
+    (
+        "count_response_input_tokens",
+        r#"{"model": "sim/chat", "input": "Say hello."}"#,
+    ),
+    (
         "create_embeddings",
         r#"{"model": "sim/embeddings", "input": ["A red fox.", "A brown bear."], "dimensions": 4}"#,
     ),
