@@ -179,6 +179,7 @@ async fn every_fault_has_its_code_and_its_place() {
         (json!({"inference_geo": "us"}), unsupported, "inference_geo"),
         (json!({"container": "c"}), unsupported, "container"),
         (json!({"mcp_servers": [{}]}), unsupported, "mcp_servers"),
+        (json!({"thread": {"type": "create"}}), unsupported, "thread"),
         (
             json!({"max_completion_tokens": 7}),
             "unknown_parameter",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from cases_chat import ARGUMENTS, CALL_WEATHER, WEATHER, Thing, check_usage
-from harness import MODEL, case, check, client, equal, user
+from client import client, user
+from harness import MODEL, case, check, equal
 
 
 def check_stream(chunks, choices: int = 1, usage: bool = False) -> None:
