@@ -6,7 +6,8 @@ use std::time::Duration;
 use moka::future::Cache;
 use tollgate_storage::key::KeyDigest;
 use tollgate_storage::{
-    Account, AccountState, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey, StorageError, StorageErrorKind,
+    Account, AccountState, Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey, StorageError,
+    StorageErrorKind,
 };
 use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Clock, Error, ErrorCode, KeyId, Timestamp};
@@ -22,9 +23,16 @@ pub struct Caller {
     pub key: KeyId,
     /// What the key may reach.
     pub mode: KeyMode,
+    /// What becomes of what a model cannot do.
+    pub compat: Compat,
 }
 
 impl Caller {
+    /// Whether what a model cannot use is left out of its requests.
+    pub fn is_lenient(&self) -> bool {
+        self.compat == Compat::Lenient
+    }
+
     /// The account's id.
     pub fn account_id(&self) -> AccountId {
         self.account.id
@@ -149,6 +157,7 @@ impl Keys {
         account: AccountId,
         name: &str,
         mode: KeyMode,
+        compat: Compat,
         expires_at: Option<Timestamp>,
     ) -> Result<(Key, SecretKey), Error> {
         if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
@@ -171,6 +180,7 @@ impl Keys {
             digest: self.config.pepper.digest(secret.reveal()),
             last4: secret.last4().to_owned(),
             mode,
+            compat,
             state: KeyState::Active,
             created_at: now,
             expires_at,
@@ -202,10 +212,18 @@ impl Keys {
         }
     }
 
+    /// Changes how lenient a key is: at once here, within the positive time to live on other nodes.
+    pub async fn set_compat(&self, id: KeyId, compat: Compat) -> Result<Key, Error> {
+        self.changed(self.store.set_compat(id, compat).await).await
+    }
+
     /// Revokes a key: at once here, within the positive time to live on other nodes.
     pub async fn revoke(&self, id: KeyId) -> Result<Key, Error> {
-        let revoked = self.store.revoke(id, self.clock.now()).await;
-        let key = revoked.map_err(|error| match error.kind {
+        self.changed(self.store.revoke(id, self.clock.now()).await).await
+    }
+
+    async fn changed(&self, stored: Result<Key, StorageError>) -> Result<Key, Error> {
+        let key = stored.map_err(|error| match error.kind {
             StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such key."),
             _ => Error::internal(error),
         })?;
@@ -234,6 +252,7 @@ fn cached(owner: KeyOwner) -> CachedKey {
             account: Arc::new(owner.account),
             key: owner.key.id,
             mode: owner.key.mode,
+            compat: owner.key.compat,
         },
     }
 }

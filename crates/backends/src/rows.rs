@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sqlx::FromRow;
 use tollgate_storage::{
-    Account, AccountState, Key, KeyMode, KeyState, Limits, PriceRecord, Result, StorageError,
+    Account, AccountState, Compat, Key, KeyMode, KeyState, Limits, PriceRecord, Result, StorageError,
     StorageErrorKind, StoredResponse, UsageRow,
 };
 use tollgate_types::usage::Outcome;
@@ -122,6 +122,7 @@ pub(crate) struct KeyColumns {
     digest: Vec<u8>,
     last4: String,
     mode: String,
+    compat: String,
     state: String,
     created_at: i64,
     expires_at: Option<i64>,
@@ -144,6 +145,8 @@ impl TryFrom<KeyColumns> for Key {
             last4: columns.last4,
             mode: KeyMode::parse(&columns.mode)
                 .ok_or_else(|| corrupt(format!("key mode '{}'", columns.mode)))?,
+            compat: Compat::parse(&columns.compat)
+                .ok_or_else(|| corrupt(format!("key compat '{}'", columns.compat)))?,
             state: KeyState::parse(&columns.state)
                 .ok_or_else(|| corrupt(format!("key state '{}'", columns.state)))?,
             created_at: Timestamp::from_micros(columns.created_at),

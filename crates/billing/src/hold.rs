@@ -97,6 +97,21 @@ impl Hold {
         }
     }
 
+    /// Refuses what the account cannot pay now, and takes nothing: before work that is for nothing when the hold is denied.
+    pub async fn check(
+        ledger: &dyn LedgerStore,
+        account: AccountId,
+        model: &Model,
+        demand: &Demand,
+    ) -> Result<(), Error> {
+        let needed = quote(model, demand).amount;
+        let available = ledger.balance(account).await.map_err(hold_error)?.credits;
+        if available >= needed || quote_within(model, demand, available).is_some() {
+            return Ok(());
+        }
+        Err(insufficient(needed, available, demand))
+    }
+
     fn new(request: &HoldRequest, model: &Model, demand: Demand, quote: Quote) -> Self {
         let terms = Terms {
             prices: model.prices,

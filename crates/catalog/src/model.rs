@@ -76,6 +76,8 @@ pub enum ModelKind {
     Chat,
     /// Turns text into vectors.
     Embedding,
+    /// Says what content is about that a policy may forbid.
+    Moderation,
 }
 
 /// What stands in the names of open embedding models, besides `embed`.
@@ -88,7 +90,9 @@ impl ModelKind {
         let name = name.to_ascii_lowercase();
         let last = name.rsplit('/').next().unwrap_or_default();
         let is_family = |family: &&str| last.starts_with(*family) || last.contains(&format!("-{family}"));
-        if last.contains("embed") || EMBEDDING_FAMILIES.iter().any(is_family) {
+        if last.contains("moderation") {
+            ModelKind::Moderation
+        } else if last.contains("embed") || EMBEDDING_FAMILIES.iter().any(is_family) {
             ModelKind::Embedding
         } else {
             ModelKind::Chat

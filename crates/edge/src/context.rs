@@ -37,6 +37,7 @@ pub(crate) struct Notes {
     pub(crate) upstream_wait: Option<Duration>,
     pub(crate) cost: Option<Credits>,
     pub(crate) ignored: Option<String>,
+    pub(crate) structure: Option<&'static str>,
 }
 
 impl RequestContext {
@@ -76,6 +77,13 @@ impl RequestContext {
     /// Notes what the call cost, for `x-tollgate-cost`.
     pub fn note_cost(&self, cost: Credits) {
         self.note(|notes| notes.cost = Some(cost));
+    }
+
+    /// Notes how the answer got its shape, for `x-tollgate-structured`.
+    pub fn note_structure(&self, how: Option<&'static str>) {
+        if how.is_some() {
+            self.note(|notes| notes.structure = how);
+        }
     }
 
     /// Notes the window of tokens, for the limit headers.

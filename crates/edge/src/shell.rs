@@ -21,6 +21,7 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const COST: HeaderName = HeaderName::from_static("x-tollgate-cost");
 const OVERHEAD: HeaderName = HeaderName::from_static("x-tollgate-overhead-us");
+const STRUCTURED: HeaderName = HeaderName::from_static("x-tollgate-structured");
 const IGNORED: HeaderName = HeaderName::from_static("x-tollgate-ignored");
 
 /// Longest address of a request.
@@ -141,6 +142,9 @@ impl Shell {
             && let Ok(value) = HeaderValue::from_bytes(cost.decimal().as_bytes())
         {
             headers.insert(COST, value);
+        }
+        if let Some(how) = notes.structure {
+            headers.insert(STRUCTURED, HeaderValue::from_static(how));
         }
         if let Some(ignored) = notes.ignored {
             insert_text(headers, IGNORED, ignored);

@@ -4,13 +4,14 @@ use tollgate_types::Format;
 use tollgate_types::generate::{GenerateRequest, Part};
 
 use crate::error::DecodeError;
-use crate::{anthropic_messages, openai_chat};
+use crate::{anthropic_messages, openai_chat, openai_responses};
 
 /// Reads a request of this format. It has been validated before, by whoever knows what else belongs to it.
 pub fn decode_request(format: Format, body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     match format {
         Format::ChatCompletions => openai_chat::decode_request(body),
         Format::Messages => anthropic_messages::decode_request(body),
+        Format::Responses => openai_responses::decode_request(body),
     }
 }
 
@@ -29,14 +30,37 @@ pub fn param_in(format: Format, param: &str) -> String {
             ("parallel_tool_calls", "tool_choice.disable_parallel_tool_use"),
             ("user", "metadata.user_id"),
         ],
+        Format::Responses => &[
+            ("max_tokens", "max_output_tokens"),
+            ("reasoning_effort", "reasoning.effort"),
+            ("reasoning", "input.encrypted_content"),
+            ("response_format", "text.format"),
+            ("logprobs", "top_logprobs"),
+            ("verbosity", "text.verbosity"),
+            ("image_url.detail", "input_image.detail"),
+            ("messages", "input"),
+        ],
     };
     if let Some((_, name)) = names.iter().find(|(common, _)| *common == param) {
         return (*name).to_owned();
     }
     match (format, param.strip_suffix(".arguments")) {
         (Format::ChatCompletions, Some(call)) => format!("{call}.function.arguments"),
+        (Format::Responses, Some(call)) => format!("{}.arguments", item_of_call(call)),
+        (Format::Responses, None) if param.contains(".tool_calls[") => item_of_call(param),
         _ => param.to_owned(),
     }
+}
+
+/// The item of a call: `input[2].tool_calls[1]` is `input[3]`, since the calls of a turn stand one after the other.
+fn item_of_call(call: &str) -> String {
+    let item = || {
+        let (turn, index) = call.strip_suffix(']')?.split_once("].tool_calls[")?;
+        let (list, first) = turn.rsplit_once('[')?;
+        let place = first.parse::<usize>().ok()? + index.parse::<usize>().ok()?;
+        Some(format!("{list}[{place}]"))
+    };
+    item().unwrap_or_else(|| call.to_owned())
 }
 
 /// Takes out the reasoning that did not come from this origin: only who sealed it can read it. Answers whether there

@@ -1,7 +1,7 @@
 //! Text wire formats to and from the common request. Pure functions: no IO, no async, no clock.
 //!
-//! Suggested reading order: [`error`], [`openai_chat`], [`anthropic_messages`], [`hub`], [`embeddings`], [`lossless`],
-//! [`sse`], [`json`].
+//! Suggested reading order: [`error`], [`openai_chat`], [`anthropic_messages`], [`openai_responses`], [`hub`], [`embeddings`],
+//! [`lossless`], [`sse`], [`json`].
 //!
 //! Each format is a folder with the same rooms: `wire` (its types), `validate` (its rules, in one borrowed pass),
 //! `decode` and `encode` (to and from the common form), `stream`, `lossless` (bytes in, nearly the same bytes out).
@@ -14,6 +14,7 @@ pub mod hub;
 pub mod json;
 pub mod lossless;
 pub mod openai_chat;
+pub mod openai_responses;
 pub mod request;
 pub mod seal;
 pub mod sse;

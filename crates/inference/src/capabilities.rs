@@ -12,6 +12,8 @@ pub(crate) struct Asked {
     pub(crate) response_format: (ResponseFormatKind, &'static str),
     /// Whether tools may be called.
     pub(crate) tools: bool,
+    /// The field that has the conversation.
+    pub(crate) conversation: &'static str,
     /// What of the conversation is not text.
     pub(crate) media: Media,
     /// Whether spoken output is asked for.
@@ -35,17 +37,17 @@ pub(crate) fn check(model: &Model, asked: &Asked) -> Result<(), Error> {
         (asked.tools && !model.tools, "tools", "does not call tools"),
         (
             asked.media.images > 0 && !model.takes(Modality::Image),
-            "messages",
+            asked.conversation,
             "does not take pictures",
         ),
         (
             asked.media.audio > 0 && !model.takes(Modality::Audio),
-            "messages",
+            asked.conversation,
             "does not take sound",
         ),
         (
             asked.media.files > 0 && !model.takes(Modality::File),
-            "messages",
+            asked.conversation,
             "does not take documents",
         ),
         (

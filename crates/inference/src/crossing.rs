@@ -1,28 +1,35 @@
-//! Calls whose upstream speaks another format than their caller: what would be lost is refused before anything is held
+//! Calls whose upstream speaks another format than their caller, or the same and takes media as bytes only: what would be lost is refused before anything is held
 //! or sent, and hints that are left out are named.
 
 use std::sync::Arc;
 
 use tollgate_edge::RequestContext;
-use tollgate_formats::{DecodeError, hub};
+use tollgate_formats::{DecodeError, Media, hub};
 use tollgate_pipeline::Routed;
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format};
 
-/// The request in the common form, when a candidate does not take the caller's format as it is. Candidates that
+/// The request in the common form, when a candidate does not take the caller's format as it is, or when media that the
+/// caller names by their addresses must be fetched, which happens when the call is admitted. Candidates that
 /// something would be lost on the way to are left out; when all would be, the caller is told why.
 pub(crate) fn common_form(
     routed: &mut Routed,
     format: Format,
+    media: Media,
     ctx: &RequestContext,
     decode: impl FnOnce() -> Result<GenerateRequest, DecodeError>,
 ) -> Result<Option<Arc<GenerateRequest>>, Error> {
-    if routed.all_take(format) {
+    let crosses = !routed.all_take(format);
+    if !crosses && (media.addresses == 0 || !routed.needs_bytes()) {
         return Ok(None);
     }
     let request = decode()?;
+    let is_replaced = media.addresses > 0 && routed.must_fetch(&request);
+    if !crosses && !is_replaced {
+        return Ok(None);
+    }
     let ignored = routed
-        .retain_carriers(format, &request)
+        .retain_carriers(format, &request, is_replaced)
         .map_err(|error| in_words_of(format, error))?;
     let ignored: Vec<String> = ignored.iter().map(|param| hub::param_in(format, param)).collect();
     let names: Vec<&str> = ignored.iter().map(String::as_str).collect();
@@ -31,7 +38,7 @@ pub(crate) fn common_form(
 }
 
 /// The same refusal with the caller's name for the parameter.
-fn in_words_of(format: Format, error: Error) -> Error {
+pub(crate) fn in_words_of(format: Format, error: Error) -> Error {
     let Some(param) = &error.param else { return error };
     let name = hub::param_in(format, param);
     let message = error.message.replace(&format!("'{param}'"), &format!("'{name}'"));

@@ -1,11 +1,16 @@
-//! Room: text generation and embeddings.
+//! Room: text generation, embeddings and moderations.
 
 mod admission;
 mod capabilities;
 pub mod chat_completions;
 mod crossing;
 pub mod embeddings;
+mod lenient;
 pub mod messages;
+pub mod responses;
+pub mod moderations;
+mod policy;
+mod structured_output;
 
 use std::sync::Arc;
 
@@ -27,5 +32,7 @@ pub struct Inference {
 pub fn routes() -> OpenApiRouter<Inference> {
     chat_completions::routes()
         .merge(messages::routes())
+        .merge(responses::routes())
         .merge(embeddings::routes())
+        .merge(moderations::routes())
 }

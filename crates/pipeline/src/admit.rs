@@ -1,4 +1,4 @@
-//! Stage 2: tokens per minute, then the hold. Nothing is sent upstream without what comes out of here.
+//! Stage 2: what must be fetched, tokens per minute, then the hold. Nothing is sent upstream without what comes out of here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,10 @@ use tollgate_types::{Error, RequestId, Timestamp};
 use tollgate_upstream::{CallContext, Permit, TextCall};
 
 use crate::Pipeline;
+use crate::media::NamesMedia;
+use crate::policy::Policy;
 use crate::route::{Route, Routed};
+use crate::structured::Structured;
 
 /// Output tokens that the limit reserves for a call without a cap.
 const RESERVED_OUTPUT: u64 = 4_096;
@@ -42,6 +45,10 @@ pub struct Admission<C = TextCall> {
     pub(crate) model: Arc<Model>,
     pub(crate) routes: Vec<Route>,
     pub(crate) request: CallRequest<C>,
+    /// What looks at the answer.
+    pub(crate) policy: Option<Arc<Policy>>,
+    /// The shape that the answer must have, when the gateway has to see to it.
+    pub(crate) structured: Option<Arc<Structured>>,
 }
 
 /// A call that may not be made, with what the limit headers should say.
@@ -68,18 +75,37 @@ impl<C> Admission<C> {
             permit,
             header_timeout,
             idle_timeout,
+            inspected: self.policy.is_some() || self.structured.is_some(),
         }
     }
 }
 
+/// The frame in which a classifier of the operator's may be asked before anything is held.
+pub(crate) fn free_context(request: RequestId, reason: &'static str, timeout: Duration) -> CallContext {
+    CallContext {
+        request,
+        permit: Permit::Free(reason),
+        header_timeout: timeout,
+        idle_timeout: timeout,
+        inspected: false,
+    }
+}
+
 impl Pipeline {
-    /// Reserves tokens, then holds the most that the call can cost. A refusal leaves neither behind.
-    pub async fn admit<C>(
+    /// Fetches the media that must be, reserves tokens, then holds the most that the call can cost. A refusal leaves
+    /// nothing behind.
+    pub async fn admit<C: NamesMedia>(
         &self,
         routed: Routed,
-        request: CallRequest<C>,
+        mut request: CallRequest<C>,
     ) -> Result<(Admission<C>, Decision), Refused> {
-        let tokens = tokens_to_reserve(&request.demand);
+        let fetched = C::fetch_media(self, &routed, &mut request).await;
+        fetched.map_err(|error| Refused { error, tokens: None })?;
+        let demand = match &routed.structured {
+            Some(structured) => structured.demand(request.demand),
+            None => request.demand,
+        };
+        let tokens = tokens_to_reserve(&demand);
         let reserved = self.limiter.reserve(&request.caller.account, tokens).await;
         let (reservation, decision) = reserved.map_err(|(error, decision)| Refused {
             error,
@@ -95,9 +121,14 @@ impl Pipeline {
             // Twice the longest call: the sweep must never release a hold whose call still runs.
             lifetime: (self.settings.timeouts.total + self.settings.drain.time) * 2,
         };
-        match Hold::take(&*self.ledger, &hold_request, &routed.model, request.demand).await {
+        match Hold::take(&*self.ledger, &hold_request, &routed.model, demand).await {
             Ok(hold) => {
-                let Routed { model, routes, .. } = routed;
+                let Routed {
+                    model,
+                    routes,
+                    structured,
+                    ..
+                } = routed;
                 Ok((
                     Admission {
                         hold,
@@ -105,6 +136,8 @@ impl Pipeline {
                         model,
                         routes,
                         request,
+                        policy: self.policy().filter(|policy| policy.inspects_output()),
+                        structured,
                     },
                     decision,
                 ))

@@ -12,6 +12,7 @@ use crate::Pipeline;
 use crate::admit::Admission;
 use crate::health::may_have_run;
 use crate::operation::Operation;
+use crate::policy;
 
 /// A call that an upstream has begun to answer.
 pub(crate) struct Dispatched<R> {
@@ -150,10 +151,7 @@ pub(crate) fn public_error(error: &UpstreamError, input: &str) -> Error {
             ErrorCode::InvalidParameter,
             "The model rejected the request: it does not accept one of its parameters or their combination.",
         )),
-        UpstreamErrorKind::ContentBlocked => Error::new(
-            ErrorCode::ContentPolicyViolation,
-            "The prompt was blocked by the content policy. Change the prompt; sending it again will not help.",
-        ),
+        UpstreamErrorKind::ContentBlocked => policy::blocked(),
         UpstreamErrorKind::ContextLength => Error::new(
             ErrorCode::ContextLengthExceeded,
             "The input and the requested output do not fit into the model's context. Shorten the input.",

@@ -6,15 +6,18 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
-use tollgate_upstream::{ChunkKind, TextAnswer, TextCall, TextChunk, TextReply, TextStream, UpstreamError};
+use tollgate_upstream::{
+    ChunkKind, Payload, TextAnswer, TextCall, TextChunk, TextReply, TextStream, UpstreamError,
+};
 
 use crate::Pipeline;
 use crate::admit::Admission;
 use crate::dispatch::Dispatched;
-use crate::operation::Operation;
+use crate::operation::{Completed, Operation};
+use crate::owned::Caller;
 use crate::route::Route;
 use crate::run::Delivered;
-use crate::stream::BUFFERED_PIECES;
+use crate::stream::{BUFFERED_PIECES, replayed};
 
 /// The beginning of an answer.
 pub(crate) enum Started {
@@ -39,14 +42,38 @@ impl Operation for TextCall {
         };
         let mut call = admission.request.call.clone();
         call.upstream_model = route.candidate.upstream_model.clone();
+        // What is looked at as a whole is asked for as a whole.
+        call.stream &= admission.structured.is_none();
         let quote = admission.hold.terms().quote;
         call.clamp_output = quote.must_clamp.then_some(quote.output_cap);
         call.output_cap = quote.output_cap;
         let ctx = pipeline.context(admission);
         match text.generate(&ctx, &call).await? {
-            TextReply::Whole(answer) => Ok(Started::Whole(answer)),
-            TextReply::Stream(stream) => pipeline.peek(admission, stream).await,
+            TextReply::Whole(mut answer) => {
+                if let Some(policy) = &admission.policy {
+                    policy.censor(ctx.request, &mut answer.payload).await?;
+                }
+                Ok(Started::Whole(answer))
+            }
+            TextReply::Stream(stream) => {
+                let stream = match &admission.policy {
+                    None => stream,
+                    Some(policy) => policy
+                        .clone()
+                        .filter(ctx.request, pipeline.settings.drain, stream),
+                };
+                pipeline.peek(admission, stream).await
+            }
         }
+    }
+
+    async fn complete(
+        pipeline: &Pipeline,
+        admission: &mut Admission,
+        caller: &Caller,
+        dispatched: Dispatched<Started>,
+    ) -> Completed<Started> {
+        pipeline.structure(admission, caller, dispatched).await
     }
 
     async fn deliver(
@@ -57,13 +84,20 @@ impl Operation for TextCall {
     ) -> Delivered {
         let Dispatched { reply, provider } = dispatched;
         match reply {
-            Started::Whole(whole) => Delivered::Whole {
-                charge: pipeline
+            Started::Whole(whole) => {
+                let is_streamed = admission.request.call.stream;
+                let charge = pipeline
                     .settle_whole(admission, whole.usage, whole.output_bytes, provider, left)
-                    .await,
-                payload: whole.payload,
-                outline: whole.outline,
-            },
+                    .await;
+                match whole.payload {
+                    Payload::Common(answer) if is_streamed => Delivered::Stream(replayed(*answer, charge)),
+                    payload => Delivered::Whole {
+                        charge,
+                        payload,
+                        outline: whole.outline,
+                    },
+                }
+            }
             Started::Stream { begun, rest } => {
                 let (pieces, receiver) = mpsc::channel(BUFFERED_PIECES);
                 let pieces = (!left).then_some(pieces);

@@ -11,30 +11,40 @@ pub mod dispatch;
 pub mod embed;
 mod generate;
 pub mod health;
+pub mod media;
 mod meter;
 mod meters;
+mod moderate;
 mod operation;
 mod owned;
+pub mod policy;
 pub mod route;
 pub mod run;
 pub mod settings;
 pub mod stream;
+pub mod structured;
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tollgate_accounts::Limiter;
 use tollgate_catalog::Catalog;
 use tollgate_storage::LedgerStore;
 use tollgate_types::Clock;
+use tollgate_upstream::Fetcher;
 
 pub use admit::{Admission, CallRequest};
 pub use embed::Embedded;
 pub use health::Health;
+pub use media::NamesMedia;
+pub use moderate::Moderated;
+pub use policy::Policy;
 pub use route::{Providers, Route, Routed};
 pub use run::{Delivered, DeliveredStream, Piece, Served};
 pub use settings::{Drain, Retries, Settings, Timeouts};
+pub use structured::{Structure, Structured};
 
 /// Everything that a call needs.
 pub struct Pipeline {
@@ -46,10 +56,14 @@ pub struct Pipeline {
     pub limiter: Arc<Limiter>,
     /// The books.
     pub ledger: Arc<dyn LedgerStore>,
+    /// Fetches what callers name by its address.
+    pub fetcher: Arc<dyn Fetcher>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Time-outs, retries, drain.
     pub settings: Settings,
+    /// What may be sent and shown, when something is configured.
+    policy: ArcSwapOption<Policy>,
     /// What is known about each candidate.
     pub health: Health,
     /// Calls that run; awaited at shutdown.
@@ -65,6 +79,7 @@ impl Pipeline {
         providers: Arc<Providers>,
         limiter: Arc<Limiter>,
         ledger: Arc<dyn LedgerStore>,
+        fetcher: Arc<dyn Fetcher>,
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
@@ -75,12 +90,23 @@ impl Pipeline {
             providers,
             limiter,
             ledger,
+            fetcher,
             clock,
             settings,
+            policy: ArcSwapOption::empty(),
             health,
             calls: TaskTracker::new(),
             drains,
             meters: meters::Meters::new(),
         }
+    }
+    /// The content policy, when there is one.
+    pub fn policy(&self) -> Option<Arc<Policy>> {
+        self.policy.load_full()
+    }
+
+    /// Replaces the content policy. Calls that run keep theirs.
+    pub fn set_policy(&self, policy: Option<Arc<Policy>>) {
+        self.policy.store(policy);
     }
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tollgate_catalog::{Candidate, Model};
-use tollgate_types::generate::GenerateRequest;
+use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, ErrorCode, Format};
 use tollgate_upstream::Provider;
 
 use crate::Pipeline;
+use crate::structured::Structured;
 
 /// Providers by the name of their configuration block. A reload replaces them as a whole.
 #[derive(Default)]
@@ -56,6 +57,8 @@ pub struct Routed {
     pub model: Arc<Model>,
     /// The model as the caller named it; answers carry it.
     pub public_model: Arc<str>,
+    /// The shape that answers must have, when no candidate can be made to keep it.
+    pub structured: Option<Arc<Structured>>,
     /// In the order in which they are tried; never empty.
     pub(crate) routes: Vec<Route>,
 }
@@ -71,19 +74,27 @@ impl Routed {
         self.routes.iter().all(|route| takes(route, format))
     }
 
+    /// Whether every candidate keeps this shape of answers by itself.
+    pub fn all_force(&self, format: &ResponseFormat) -> bool {
+        let forces = |route: &Route| route.provider.text().is_some_and(|text| text.forces(format));
+        self.routes.iter().all(forces)
+    }
+
     /// Keeps the candidates that nothing of the request is lost on the way to, and answers which hints the first of
-    /// them leaves out. When there is none, the first refusal is told.
+    /// them leaves out. When there is none, the first refusal is told. `is_replaced` says that none gets the caller's own
+    /// bytes.
     pub fn retain_carriers(
         &mut self,
         format: Format,
         request: &GenerateRequest,
+        is_replaced: bool,
     ) -> Result<Vec<String>, Error> {
         let mut refusal = None;
         let mut ignored = None;
         let mut kept = Vec::with_capacity(self.routes.len());
         for route in &self.routes {
             let carried = match route.provider.text() {
-                Some(text) if !text.takes(format) => text.carry(request),
+                Some(text) if is_replaced || !text.takes(format) => text.carry(request),
                 _ => Ok(Vec::new()),
             };
             match carried {
@@ -160,6 +171,7 @@ impl Pipeline {
         Ok(Routed {
             model: model.clone(),
             public_model,
+            structured: None,
             routes,
         })
     }

@@ -13,15 +13,17 @@ use tollgate_types::generate::GenerateResponse;
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, Error, HoldId, Usage};
-use tollgate_upstream::{CallContext, EmbedCall, Outline, Payload, TextChunk, TextStream};
+use tollgate_upstream::{CallContext, EmbedCall, ModerationCall, Outline, Payload, TextChunk, TextStream};
 
 use crate::Pipeline;
 use crate::admit::Admission;
 use crate::dispatch::{Dispatched, Failure, total_timeout};
 use crate::embed::Embedded;
 use crate::meter::Meter;
+use crate::moderate::Moderated;
 use crate::operation::Operation;
 use crate::owned::{Caller, Owned};
+use crate::structured::Structure;
 
 /// What the caller gets.
 pub struct Served<A = Delivered> {
@@ -29,6 +31,8 @@ pub struct Served<A = Delivered> {
     pub answer: A,
     /// How long the upstream took until the answer, or the first content of it, was there.
     pub upstream_wait: Duration,
+    /// How the answer got its shape, when the gateway had to see to it.
+    pub structure: Option<Structure>,
 }
 
 /// An answer.
@@ -75,6 +79,14 @@ impl Pipeline {
         self.operate(admission).await
     }
 
+    /// Looks at content, in the same way.
+    pub async fn moderate(
+        self: &Arc<Self>,
+        admission: Admission<ModerationCall>,
+    ) -> Result<Served<Moderated>, Error> {
+        self.operate(admission).await
+    }
+
     fn operate<C: Operation>(
         self: &Arc<Self>,
         admission: Admission<C>,
@@ -95,14 +107,17 @@ impl Pipeline {
 
     async fn own<C: Operation>(
         self: Arc<Self>,
-        admission: Admission<C>,
+        mut admission: Admission<C>,
         caller: Caller,
     ) -> Result<Served<C::Answer>, Error> {
         let started = self.clock.monotonic_micros();
-        let dispatched = self.dispatch_for(&admission, &caller).await;
+        let completed = match self.dispatch_for(&admission, &caller).await {
+            Ok(dispatched) => C::complete(&self, &mut admission, &caller, dispatched).await,
+            Err(failure) => Err(failure),
+        };
         let upstream_wait = Duration::from_micros(self.clock.monotonic_micros().saturating_sub(started));
         let left = caller.has_left();
-        match dispatched {
+        match completed {
             Err(failure) => {
                 let ending = if left {
                     Ending::CallerGoneCut
@@ -112,9 +127,10 @@ impl Pipeline {
                 self.settle(admission, ending, &Meter::default(), "".into()).await;
                 Err(failure.error)
             }
-            Ok(dispatched) => Ok(Served {
+            Ok((dispatched, structure)) => Ok(Served {
                 answer: C::deliver(self, admission, dispatched, left).await,
                 upstream_wait,
+                structure,
             }),
         }
     }
@@ -148,7 +164,7 @@ impl Pipeline {
     }
 
     /// Dispatches; when the caller leaves meanwhile, waits on within the bounds of a drain.
-    async fn dispatch_for<C: Operation>(
+    pub(crate) async fn dispatch_for<C: Operation>(
         &self,
         admission: &Admission<C>,
         caller: &Caller,

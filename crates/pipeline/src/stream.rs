@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{self, Sender};
 use tokio::time::{Instant, sleep_until, timeout};
-use tollgate_billing::{Ending, verdict};
+use tollgate_billing::{Charge, Ending, verdict};
+use tollgate_types::generate::{Choice, GenerateResponse, Part};
+use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Credits, Error};
 use tollgate_upstream::{ChunkKind, Payload, TextCall, TextChunk, TextStream, UpstreamError};
 
@@ -17,14 +19,14 @@ use crate::admit::Admission;
 use crate::dispatch::{public_error, public_failure};
 use crate::meter::Meter;
 use crate::operation::Operation;
-use crate::run::Piece;
+use crate::run::{DeliveredStream, Piece};
 
 /// Events that wait for a caller that reads slowly; beyond them the upstream is not read.
 pub(crate) const BUFFERED_PIECES: usize = 16;
 
 /// How a pump ended.
 enum End {
-    Proper(Option<Payload<tollgate_types::stream::StreamEvent>>),
+    Proper(Option<Payload<StreamEvent>>),
     Broken(UpstreamError),
     Cut,
 }
@@ -244,4 +246,68 @@ fn mid_stream_error(error: &UpstreamError) -> Error {
         _ => tollgate_types::ErrorCode::UpstreamError,
     };
     Error::new(code, message)
+}
+
+/// A whole answer as the pieces of a stream, for a caller who asked for one.
+pub(crate) fn replayed(answer: GenerateResponse, charge: Charge) -> DeliveredStream {
+    let mut events = vec![StreamEvent::Start {
+        id: answer.id,
+        created: answer.created,
+        model: answer.model,
+    }];
+    answer
+        .choices
+        .into_iter()
+        .for_each(|choice| replay(choice, &mut events));
+    let (pieces, receiver) = mpsc::channel(events.len() + 2);
+    let common = |event| Payload::Common(Box::new(event));
+    let usage = Piece::Usage(common(StreamEvent::Usage(charge.usage)), charge.amount);
+    let told = events.into_iter().map(|event| Piece::Event(common(event)));
+    for piece in told.chain([usage, Piece::End(None, Box::new(charge))]) {
+        // There is room for each.
+        let _ = pieces.try_send(piece);
+    }
+    receiver
+}
+
+fn replay(said: Choice, events: &mut Vec<StreamEvent>) {
+    let choice = said.index;
+    let mut logprobs = said.logprobs;
+    for part in said.parts {
+        match part {
+            Part::Text(text) => events.push(StreamEvent::Text {
+                choice,
+                text,
+                logprobs: logprobs.take(),
+            }),
+            Part::Refusal(text) => events.push(StreamEvent::Refusal { choice, text }),
+            Part::Reasoning(reasoning) => {
+                let hidden = reasoning.text.is_none();
+                let text = reasoning.text.map(|text| StreamEvent::Reasoning { choice, text });
+                let seal = reasoning
+                    .seal
+                    .map(|seal| StreamEvent::ReasoningSeal { choice, seal, hidden });
+                events.extend(text.into_iter().chain(seal));
+            }
+            _ => {}
+        }
+    }
+    for (call, asked) in (0..).zip(said.tool_calls) {
+        events.push(StreamEvent::ToolCallStart {
+            choice,
+            call,
+            id: asked.id,
+            name: asked.name,
+        });
+        events.push(StreamEvent::ToolCallArguments {
+            choice,
+            call,
+            arguments: asked.arguments,
+        });
+    }
+    events.push(StreamEvent::Finish {
+        choice,
+        reason: said.finish,
+        stop_sequence: said.stop_sequence,
+    });
 }

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use futures_util::StreamExt;
 use futures_util::stream::unfold;
-use tollgate_formats::{DecodeError, anthropic_messages, hub, openai_chat};
-use tollgate_types::Usage;
+use tollgate_formats::{DecodeError, anthropic_messages, hub, openai_chat, openai_responses};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse, Part, Seal};
 use tollgate_types::stream::StreamEvent;
+use tollgate_types::{Format, Usage};
 use tollgate_upstream::{
-    ChunkKind, Payload, TextAnswer, TextCall, TextChunk, TextReply, TextStream, UpstreamCause, UpstreamError,
-    UpstreamErrorKind,
+    CallContext, ChunkKind, Payload, TextAnswer, TextCall, TextChunk, TextReply, TextStream, UpstreamCause,
+    UpstreamError, UpstreamErrorKind,
 };
 
 /// The call's request in the common form, for this upstream's model.
@@ -22,6 +22,11 @@ pub(crate) fn common_form(call: &TextCall) -> Result<GenerateRequest, UpstreamEr
     request.model = call.upstream_model.to_string();
     request.stream = call.stream;
     Ok(request)
+}
+
+/// Whether what an upstream says in this format goes to the caller as it is.
+pub(crate) fn relays(ctx: &CallContext, call: &TextCall, format: Format) -> bool {
+    call.format == format && !ctx.inspected
 }
 
 /// A body that no room has validated.
@@ -69,6 +74,12 @@ impl Decoder for openai_chat::StreamDecoder {
 impl Decoder for anthropic_messages::StreamDecoder {
     fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
         anthropic_messages::StreamDecoder::decode(self, data)
+    }
+}
+
+impl Decoder for openai_responses::StreamDecoder {
+    fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
+        openai_responses::StreamDecoder::decode(self, data)
     }
 }
 

@@ -12,11 +12,17 @@ use crate::openai_compatible::{PRESETS, Preset};
 use crate::registry::{self, ProviderConfig};
 
 /// Blocks for the presets whose key is in the environment, which `variable` reads. A preset without an address of its
-/// own needs that variable, too.
+/// own needs that variable, too. A variable that several presets have is that of the first of them.
 pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<ProviderConfig> {
     let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
+    let mut seen = Vec::new();
     let found = registry::preset_names().filter_map(|preset| {
-        let key = filled(registry::usual_key_variable(preset)?)?;
+        let variable_of_key = registry::usual_key_variable(preset)?;
+        if seen.contains(&variable_of_key) {
+            return None;
+        }
+        seen.push(variable_of_key);
+        let key = filled(variable_of_key)?;
         let base_url = match registry::address_variable(preset) {
             Some(variable) => Some(filled(variable)?),
             None => None,

@@ -107,6 +107,11 @@ impl HttpClient {
         self.roots.config().map(|_| ())
     }
 
+    /// How TLS is spoken with servers whose certificates this machine trusts.
+    pub(crate) fn tls_config(&self) -> Result<Arc<rustls::ClientConfig>, EndpointError> {
+        self.roots.config()
+    }
+
     /// Sends a POST and answers when the response headers are there.
     pub(crate) async fn post(
         &self,

@@ -1,16 +1,21 @@
 //! Adapters: one folder or one row for each company whose models are called.
 //!
 //! Suggested reading order: [`registry`], [`openai_compatible`] with its table of [`presets`](openai_compatible::presets),
-//! [`anthropic`], [`http`], [`sim`], [`discover`]. How to add a provider: docs/adding-a-provider.md.
+//! [`anthropic`], [`openai_responses`], [`moderations`], [`http`], [`egress`], [`sim`], [`discover`]. How to add a
+//! provider: docs/adding-a-provider.md.
 
 pub mod anthropic;
 mod crossing;
 pub mod discover;
+pub mod egress;
 pub mod http;
+pub mod moderations;
 pub mod openai_compatible;
+pub mod openai_responses;
 mod refusal;
 pub mod registry;
 pub mod sim;
 
+pub use egress::{EgressClient, EgressSettings};
 pub use http::{HttpClient, HttpSettings};
 pub use registry::{ConfigError, ProviderConfig};

@@ -9,6 +9,7 @@ use tollgate_upstream::Provider;
 use crate::anthropic::{self, Anthropic};
 use crate::http::{BaseUrl, Credential, EndpointError, HttpClient};
 use crate::openai_compatible::{Auth, Key, OpenAiCompatible, PRESETS, Preset, preset};
+use crate::openai_responses::{self, OpenAiResponses};
 use crate::sim::Simulator;
 
 /// A block `[providers.NAME]` with its secrets read.
@@ -84,7 +85,7 @@ pub trait Adapter: Sync {
 }
 
 /// Every adapter.
-pub const ADAPTERS: &[&dyn Adapter] = &[&Compatible, &Native, &Simulated];
+pub const ADAPTERS: &[&dyn Adapter] = &[&Compatible, &Messages, &Responses, &Simulated];
 
 /// The provider of a block. Nothing is connected to.
 pub fn build(config: &ProviderConfig, http: &Arc<HttpClient>) -> Result<Arc<dyn Provider>, ConfigError> {
@@ -228,9 +229,32 @@ fn credentials(auth: Auth, config: &ProviderConfig) -> Result<Vec<Credential>, E
     key.into_iter().chain(others).collect()
 }
 
-struct Native;
+/// The address and the key of a provider with a format of its own.
+fn native(
+    config: &ProviderConfig,
+    usual: &str,
+    key_variable: &str,
+    auth: Auth,
+) -> Result<(BaseUrl, Vec<Credential>), ConfigError> {
+    let stated = config.base_url.as_deref();
+    let base = BaseUrl::parse(stated.unwrap_or(usual)).map_err(|error| wrong(config, error))?;
+    let base = if base.has_path() {
+        base
+    } else {
+        base.extended("/v1")
+    };
+    if config.api_key.is_none() && stated.is_none() {
+        let message = format!("it needs a key: set `api_key_env` or `api_key_file`, or {key_variable}");
+        return Err(wrong(config, message));
+    }
+    warn_of_plain_http(config, &base);
+    let credentials = credentials(auth, config).map_err(|error| wrong(config, error))?;
+    Ok((base, credentials))
+}
 
-impl Adapter for Native {
+struct Messages;
+
+impl Adapter for Messages {
     fn presets(&self) -> Vec<&'static str> {
         vec![anthropic::PRESET]
     }
@@ -245,25 +269,34 @@ impl Adapter for Native {
         config: &ProviderConfig,
         http: &Arc<HttpClient>,
     ) -> Result<Arc<dyn Provider>, ConfigError> {
-        let stated = config.base_url.as_deref();
-        let base =
-            BaseUrl::parse(stated.unwrap_or(anthropic::BASE_URL)).map_err(|error| wrong(config, error))?;
-        let base = if base.has_path() {
-            base
-        } else {
-            base.extended("/v1")
-        };
-        if config.api_key.is_none() && stated.is_none() {
-            let variable = anthropic::KEY_VARIABLE;
-            let message = format!("it needs a key: set `api_key_env` or `api_key_file`, or {variable}");
-            return Err(wrong(config, message));
-        }
-        warn_of_plain_http(config, &base);
-        let build = || -> Result<Anthropic, EndpointError> {
-            let credentials = credentials(Auth::Header("x-api-key"), config)?;
-            Anthropic::new(config.name.clone(), &base, &credentials, http.clone())
-        };
-        Ok(Arc::new(build().map_err(|error| wrong(config, error))?))
+        let auth = Auth::Header("x-api-key");
+        let (base, credentials) = native(config, anthropic::BASE_URL, anthropic::KEY_VARIABLE, auth)?;
+        let provider = Anthropic::new(config.name.clone(), &base, &credentials, http.clone());
+        Ok(Arc::new(provider.map_err(|error| wrong(config, error))?))
+    }
+}
+
+struct Responses;
+
+impl Adapter for Responses {
+    fn presets(&self) -> Vec<&'static str> {
+        vec![openai_responses::PRESET]
+    }
+
+    fn key_variable(&self, _preset: &str) -> Option<&'static str> {
+        Some(openai_responses::KEY_VARIABLE)
+    }
+
+    fn build(
+        &self,
+        _preset: &str,
+        config: &ProviderConfig,
+        http: &Arc<HttpClient>,
+    ) -> Result<Arc<dyn Provider>, ConfigError> {
+        let (usual, variable) = (openai_responses::BASE_URL, openai_responses::KEY_VARIABLE);
+        let (base, credentials) = native(config, usual, variable, Auth::Bearer)?;
+        let provider = OpenAiResponses::new(config.name.clone(), &base, &credentials, http.clone());
+        Ok(Arc::new(provider.map_err(|error| wrong(config, error))?))
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use secrecy::SecretString;
 use tollgate_catalog::{CatalogInput, EnabledProvider, PricesEntry, Snapshot, load};
+use tollgate_pipeline::Policy;
 use tollgate_providers::registry::{self, ProviderConfig};
 use tollgate_providers::{HttpClient, HttpSettings, discover};
 use tollgate_storage::PriceRecord;
@@ -15,6 +16,7 @@ use tollgate_upstream::Provider;
 
 use crate::config::file::ProviderSection;
 use crate::config::{Config, ConfigError};
+use crate::policy;
 
 /// How long a provider may take to say which models it has.
 const LISTING: Duration = Duration::from_secs(3);
@@ -25,6 +27,8 @@ pub struct Assembled {
     pub providers: HashMap<Arc<str>, Arc<dyn Provider>>,
     /// The catalog.
     pub snapshot: Snapshot,
+    /// The content policy, when there is one.
+    pub policy: Option<Arc<Policy>>,
     /// What could not be used, and why; for the banner and the log.
     pub notes: Vec<String>,
 }
@@ -50,6 +54,7 @@ pub fn http_client(config: &Config) -> Arc<HttpClient> {
 /// Builds providers and catalog. A provider that does not answer is kept: it may come back. What fails is a fault in the
 /// settings, told with the block that has it.
 pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembled, ConfigError> {
+    let policy = policy::build(config, http)?;
     let mut notes = Vec::new();
     let mut enabled = configured(config, http, &mut notes)?;
     enabled.extend(by_environment(config, http)?);
@@ -86,6 +91,7 @@ pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembl
     Ok(Assembled {
         providers,
         snapshot,
+        policy,
         notes,
     })
 }
@@ -141,19 +147,9 @@ fn key_of(
     usual_variable: Option<&str>,
     section: &ProviderSection,
 ) -> Result<Option<SecretString>, ConfigError> {
-    if let Some(file) = &section.api_key_file {
-        let text = std::fs::read_to_string(file).map_err(|error| {
-            ConfigError::new(
-                format!("providers.{name}.api_key_file"),
-                format!("cannot read {file}: {error}"),
-            )
-        })?;
-        return Ok(Some(text.trim().to_owned().into()));
-    }
     let variable = section.api_key_env.as_deref().or(usual_variable);
-    Ok(variable
-        .and_then(|variable| config.environment.get(variable))
-        .map(|key| key.to_owned().into()))
+    let place = format!("providers.{name}.api_key_file");
+    config.key(&place, variable, section.api_key_file.as_deref())
 }
 
 /// Providers whose usual variable is set, and that no block configures.

@@ -92,6 +92,7 @@ pub async fn run(config: &Config) -> Vec<Finding> {
                 providers,
                 snapshot,
                 notes,
+                ..
             } = &assembled;
             let asked = providers::ask(providers).await;
             findings.extend(providers::look(config, &asked, notes));

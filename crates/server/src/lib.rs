@@ -8,6 +8,7 @@ pub mod control;
 pub mod doctor;
 pub mod documentation;
 pub mod listen;
+mod policy;
 pub mod reload;
 pub mod router;
 pub mod secrets;

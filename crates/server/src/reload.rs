@@ -1,4 +1,4 @@
-//! Providers, models, aliases, prices and limits follow the settings file while the server runs: on SIGHUP and when the
+//! Providers, models, aliases, prices, limits and the content policy follow the settings file while the server runs: on SIGHUP and when the
 //! file changes. Settings that cannot be used are refused as a whole, and the old ones stay.
 
 use std::path::{Path, PathBuf};
@@ -30,6 +30,7 @@ pub async fn install(services: &Services, assembled: Assembled) -> Result<()> {
         .context("cannot record prices")?;
     services.providers.replace(assembled.providers);
     services.domains.catalog.replace(assembled.snapshot);
+    services.pipeline.set_policy(assembled.policy);
     for note in assembled.notes {
         tracing::warn!("{note}");
     }

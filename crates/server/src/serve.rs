@@ -18,7 +18,7 @@ use tollgate_billing::sweep::sweep;
 use tollgate_console::Console;
 use tollgate_edge::{AccessLog, Shell};
 use tollgate_inference::Inference;
-use tollgate_storage::{Grant, KeyMode};
+use tollgate_storage::{Compat, Grant, KeyMode};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
 
@@ -293,7 +293,7 @@ async fn first_start(config: &Config, domains: &Domains) -> Result<Option<String
     domains.storage.ledger.grant(grant).await?;
     let (_, secret) = domains
         .keys
-        .create(id, "first", KeyMode::Live, None)
+        .create(id, "first", KeyMode::Live, Compat::Strict, None)
         .await
         .map_err(anyhow::Error::from)?;
     Ok(Some(secret.reveal().to_owned()))

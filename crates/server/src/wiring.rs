@@ -11,7 +11,8 @@ use tollgate_backends::{postgres, sqlite};
 use tollgate_catalog::Catalog;
 use tollgate_edge::Gate;
 use tollgate_pipeline::{Pipeline, Providers};
-use tollgate_providers::HttpClient;
+use tollgate_providers::egress::SystemResolver;
+use tollgate_providers::{EgressClient, EgressSettings, HttpClient};
 use tollgate_storage::Storage;
 use tollgate_types::Clock;
 use tollgate_types::clock::SystemClock;
@@ -117,6 +118,16 @@ pub async fn migrate(config: &Config) -> Result<()> {
     }
 }
 
+/// The client for what callers name by its address.
+fn egress(config: &Config, http: &Arc<HttpClient>) -> EgressClient {
+    let settings = EgressSettings {
+        allow: config.egress.clone(),
+        most_at_once: config.file.egress.most_at_once,
+        ..EgressSettings::default()
+    };
+    EgressClient::new(settings, Arc::new(SystemResolver), http.clone())
+}
+
 /// Builds what serves requests.
 pub fn services(config: &Config, domains: Arc<Domains>, http: Arc<HttpClient>) -> Services {
     let providers = Arc::new(Providers::default());
@@ -125,6 +136,7 @@ pub fn services(config: &Config, domains: Arc<Domains>, http: Arc<HttpClient>) -
         providers.clone(),
         domains.limiter.clone(),
         domains.storage.ledger.clone(),
+        Arc::new(egress(config, &http)),
         domains.clock.clone(),
         config.pipeline_settings(),
     ));

@@ -24,6 +24,8 @@ pub struct Key {
     pub last4: String,
     /// What it may reach.
     pub mode: KeyMode,
+    /// What becomes of what a model cannot do.
+    pub compat: Compat,
     /// Whether it works. Expiry is not a state: it is `expires_at` in the past.
     pub state: KeyState,
     /// When it was created.
@@ -57,6 +59,34 @@ impl KeyMode {
         [KeyMode::Live, KeyMode::Test]
             .into_iter()
             .find(|mode| mode.as_str() == name)
+    }
+}
+
+/// What becomes of parts of a request that change nothing about what the caller's own tools and texts mean, and that the
+/// model cannot use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Compat {
+    /// The request is refused.
+    #[default]
+    Strict,
+    /// They are left out, and named.
+    Lenient,
+}
+
+impl Compat {
+    /// The name used in storage.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Compat::Strict => "strict",
+            Compat::Lenient => "lenient",
+        }
+    }
+
+    /// The one with this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Compat::Strict, Compat::Lenient]
+            .into_iter()
+            .find(|compat| compat.as_str() == name)
     }
 }
 
@@ -117,6 +147,9 @@ pub trait KeyStore: Send + Sync {
 
     /// Keys of an account in order of id.
     async fn list(&self, account: AccountId) -> Result<Vec<Key>>;
+
+    /// Changes how lenient the key is, whatever its state, and answers it. `NotFound` when there is no such key.
+    async fn set_compat(&self, id: KeyId, compat: Compat) -> Result<Key>;
 
     /// Revokes the key and answers it; the time of the first revocation stays. `NotFound` when there is no such key.
     async fn revoke(&self, id: KeyId, at: Timestamp) -> Result<Key>;

@@ -22,7 +22,7 @@ pub use account::{Account, AccountState, AccountStore, Limits};
 pub use audit::{AuditVisitor, LedgerAccount, LedgerBalance};
 pub use counter::{Budget, Counters, Decision};
 pub use error::{StorageError, StorageErrorKind};
-pub use key::{Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
+pub use key::{Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
 pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement};
 pub use price::{PriceRecord, PriceStore};
 pub use response::{ChainLimits, ResponseStore, StoredResponse};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand, value_parser};
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use tollgate_server::control::NewLimit;
 use tollgate_types::{AccountId, Credits, KeyId};
 
@@ -214,6 +214,9 @@ pub enum Keys {
         /// Days until it stops to work; without it, it works until it is revoked.
         #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
         expires_in_days: Option<u32>,
+        /// What becomes of hosted tools, unknown fields and hints that a model cannot use.
+        #[arg(long, value_enum, default_value_t)]
+        compat: Compat,
     },
     /// Lists an account's keys, by their last four characters.
     #[command(after_help = "Examples:\n  tollgate keys list --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a")]
@@ -222,6 +225,17 @@ pub enum Keys {
         #[arg(long, value_name = "ID", value_parser = account_id)]
         account: AccountId,
     },
+    /// Changes what becomes of hosted tools, unknown fields and hints that a model cannot use.
+    #[command(
+        after_help = "Examples:\n  tollgate keys set-compat key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b lenient"
+    )]
+    SetCompat {
+        /// The key's id, not the key itself.
+        #[arg(value_parser = key_id)]
+        id: KeyId,
+        /// What becomes of them.
+        compat: Compat,
+    },
     /// Revokes a key for ever.
     #[command(after_help = "Examples:\n  tollgate keys revoke key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b")]
     Revoke {
@@ -229,6 +243,16 @@ pub enum Keys {
         #[arg(value_parser = key_id)]
         id: KeyId,
     },
+}
+
+/// What becomes of parts of a request that a model cannot use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Compat {
+    /// The request is refused.
+    #[default]
+    Strict,
+    /// They are left out, and named in `x-tollgate-ignored`.
+    Lenient,
 }
 
 /// `credits`.

@@ -10,4 +10,6 @@ pub enum Format {
     ChatCompletions,
     /// `POST /v1/messages`.
     Messages,
+    /// `POST /v1/responses`.
+    Responses,
 }

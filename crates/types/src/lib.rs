@@ -1,7 +1,7 @@
 //! Nouns of the domain. No IO, no async, no clock reads outside [`clock`].
 //!
 //! Suggested reading order: [`id`], [`money`], [`usage`], [`price`], [`error`], [`clock`], [`generate`], [`stream`],
-//! [`embed`].
+//! [`embed`], [`moderate`].
 
 pub mod clock;
 pub mod embed;
@@ -9,6 +9,7 @@ pub mod error;
 pub mod format;
 pub mod generate;
 pub mod id;
+pub mod moderate;
 pub mod money;
 pub mod price;
 pub mod stream;

@@ -24,4 +24,7 @@ pub struct CallContext {
     pub header_timeout: Duration,
     /// Longest silence between two pieces of the body.
     pub idle_timeout: Duration,
+    /// Whether the gateway looks at the answer, and so wants it in the common form although the upstream speaks the
+    /// caller's format.
+    pub inspected: bool,
 }

@@ -3,12 +3,16 @@
 pub mod context;
 pub mod embed;
 pub mod error;
+pub mod fetch;
+pub mod moderate;
 pub mod provider;
 pub mod text;
 
 pub use context::{CallContext, Permit};
 pub use embed::{EmbedAnswer, EmbedCall, EmbedPayload, EmbedProvider};
 pub use error::{UpstreamCause, UpstreamError, UpstreamErrorKind};
+pub use fetch::{FetchError, FetchRequest, Fetched, Fetcher, MediaKind};
+pub use moderate::{ModerationCall, ModerationProvider};
 pub use provider::{ListedModel, Provider};
 pub use text::{
     ChunkKind, Outline, Payload, TextAnswer, TextCall, TextChunk, TextProvider, TextReply, TextStream,

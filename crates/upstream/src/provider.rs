@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use crate::embed::EmbedProvider;
 use crate::error::UpstreamError;
+use crate::moderate::ModerationProvider;
 use crate::text::TextProvider;
 
 /// A model that a provider says it has.
@@ -35,6 +36,11 @@ pub trait Provider: Send + Sync {
 
     /// Embeddings.
     fn embeddings(&self) -> Option<&dyn EmbedProvider> {
+        None
+    }
+
+    /// Moderation.
+    fn moderations(&self) -> Option<&dyn ModerationProvider> {
         None
     }
 

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
-use tollgate_types::generate::{GenerateRequest, GenerateResponse};
+use tollgate_types::generate::{GenerateRequest, GenerateResponse, ResponseFormat};
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Error, Format, Usage};
 
 use crate::context::CallContext;
 use crate::error::UpstreamError;
+use crate::fetch::MediaKind;
 
 /// What a format's own pass over a body has learned, kept so that an adapter of the same format need not look again. A
 /// port knows no formats, so it is opaque here.
@@ -43,7 +44,8 @@ pub struct TextCall {
     /// The shape of `body`.
     pub format: Format,
     /// The caller's bytes. An adapter whose upstream speaks the same format splices and forwards them; another one
-    /// decodes them.
+    /// decodes them. Empty when the gateway has changed the request, such as by putting in media that the caller named by
+    /// their addresses: then `common` alone says what is asked.
     pub body: Bytes,
     /// What the format knows of `body` already.
     pub outline: Option<Outline>,
@@ -64,6 +66,11 @@ pub struct TextCall {
 }
 
 impl TextCall {
+    /// Whether an upstream that speaks this format gets the caller's bytes; otherwise it gets what `common` says.
+    pub fn is_in(&self, format: Format) -> bool {
+        self.format == format && !self.body.is_empty()
+    }
+
     /// Lets go of the caller's bytes and of what is known of them, once the call was sent.
     pub fn release(&mut self) {
         self.body = Bytes::new();
@@ -143,11 +150,24 @@ pub trait TextProvider: Send + Sync {
     /// common form, and so do its answers to them.
     fn takes(&self, format: Format) -> bool;
 
+    /// Whether its upstream keeps this shape of answers by itself. Where it does not, the gateway sees to it.
+    fn forces(&self, format: &ResponseFormat) -> bool {
+        let _ = format;
+        true
+    }
+
     /// Refuses a request in another format when something of it would be lost on the way to the upstream; answers
     /// which hints are left out. Parameters are named as in the common form.
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
         let _ = request;
         Ok(Vec::new())
+    }
+
+    /// The media types of a kind that its upstream takes as bytes alone; `None` when it takes addresses, or nothing of the
+    /// kind. What callers name by its address is fetched before a call reaches it.
+    fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
+        let _ = kind;
+        None
     }
 
     /// The tokens of a request, when it knows them without asking its upstream.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::{Connection, PgConnection, Row};
-use tollgate_storage::{Key, KeyOwner, KeyState, KeyStore, NewKey, Result, StorageError, StorageErrorKind};
+use tollgate_storage::{
+    Compat, Key, KeyOwner, KeyState, KeyStore, NewKey, Result, StorageError, StorageErrorKind,
+};
 use tollgate_types::{AccountId, KeyId, Timestamp};
 
 use super::pool::Pool;
@@ -69,6 +71,14 @@ impl KeyStore for Keys {
         found.iter().map(rows::whole::<KeyColumns, _>).collect()
     }
 
+    async fn set_compat(&self, id: KeyId, compat: Compat) -> Result<Key> {
+        let statement = sqlx::query("UPDATE api_key SET compat = $2 WHERE id = $1 RETURNING *")
+            .bind(id.as_u128().to_be_bytes())
+            .bind(compat.as_str());
+        let row = self.0.optional(statement).await?;
+        rows::whole::<KeyColumns, _>(&row.ok_or_else(|| StorageError::not_found(id))?)
+    }
+
     async fn revoke(&self, id: KeyId, at: Timestamp) -> Result<Key> {
         let statement = sqlx::query(
             "UPDATE api_key SET state = $2, revoked_at = COALESCE(revoked_at, $3) WHERE id = $1 RETURNING *",
@@ -99,9 +109,9 @@ async fn create(connection: &mut PgConnection, new: NewKey) -> sqlx::Result<Crea
     }
     let key = new.key;
     let insert = sqlx::query(
-        "INSERT INTO api_key (id, account_id, name, digest, digest_prefix, last4, mode, state, created_at,
-            expires_at, revoked_at)
-        VALUES ($1, $2, $3, $4, substr($4, 1, 16), $5, $6, $7, $8, $9, $10)",
+        "INSERT INTO api_key (id, account_id, name, digest, digest_prefix, last4, mode, compat, state,
+            created_at, expires_at, revoked_at)
+        VALUES ($1, $2, $3, $4, substr($4, 1, 16), $5, $6, $7, $8, $9, $10, $11)",
     );
     let insert = insert
         .bind(key.id.as_u128().to_be_bytes())
@@ -110,6 +120,7 @@ async fn create(connection: &mut PgConnection, new: NewKey) -> sqlx::Result<Crea
         .bind(key.digest)
         .bind(key.last4)
         .bind(key.mode.as_str())
+        .bind(key.compat.as_str())
         .bind(key.state.as_str())
         .bind(key.created_at.as_micros())
         .bind(key.expires_at.map(Timestamp::as_micros))

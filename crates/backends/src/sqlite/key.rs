@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
-use tollgate_storage::{Key, KeyOwner, KeyState, KeyStore, NewKey, Result, StorageError};
+use tollgate_storage::{Compat, Key, KeyOwner, KeyState, KeyStore, NewKey, Result, StorageError};
 use tollgate_types::{AccountId, KeyId, Timestamp};
 
 use super::Sqlite;
@@ -10,14 +10,16 @@ use super::account::{self, conflict};
 use crate::rows::{KeyColumns, corrupt, id_bytes, storage_error};
 
 const COUNT: &str = "SELECT COUNT(*) FROM api_key WHERE account_id = $1 AND state = 'active'";
-const CREATE: &str = "INSERT INTO api_key (id, account_id, name, digest, digest_prefix, last4, mode, state, created_at, \
-    expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-const FIND: &str = "SELECT id, account_id, name, digest, last4, mode, state, created_at, expires_at, revoked_at \
+const CREATE: &str = "INSERT INTO api_key (id, account_id, name, digest, digest_prefix, last4, mode, compat, state, \
+    created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+const FIND: &str = "SELECT id, account_id, name, digest, last4, mode, compat, state, created_at, expires_at, revoked_at \
     FROM api_key WHERE digest_prefix = $1";
-const LIST: &str = "SELECT id, account_id, name, digest, last4, mode, state, created_at, expires_at, revoked_at \
+const LIST: &str = "SELECT id, account_id, name, digest, last4, mode, compat, state, created_at, expires_at, revoked_at \
     FROM api_key WHERE account_id = $1 ORDER BY id";
 const REVOKE: &str = "UPDATE api_key SET state = 'revoked', revoked_at = coalesce(revoked_at, $2) WHERE id = $1 \
-    RETURNING id, account_id, name, digest, last4, mode, state, created_at, expires_at, revoked_at";
+    RETURNING id, account_id, name, digest, last4, mode, compat, state, created_at, expires_at, revoked_at";
+const SET_COMPAT: &str = "UPDATE api_key SET compat = $2 WHERE id = $1 \
+    RETURNING id, account_id, name, digest, last4, mode, compat, state, created_at, expires_at, revoked_at";
 
 #[async_trait]
 impl KeyStore for Sqlite {
@@ -34,6 +36,14 @@ impl KeyStore for Sqlite {
     async fn list(&self, account: AccountId) -> Result<Vec<Key>> {
         self.read(move |connection| Box::pin(list(connection, account)))
             .await
+    }
+
+    async fn set_compat(&self, id: KeyId, compat: Compat) -> Result<Key> {
+        self.write(
+            move |connection| Box::pin(set_compat(connection, id, compat)),
+            |key| key,
+        )
+        .await
     }
 
     async fn revoke(&self, id: KeyId, at: Timestamp) -> Result<Key> {
@@ -63,6 +73,7 @@ async fn create(connection: &mut SqliteConnection, NewKey { key, quota }: NewKey
         .bind(key.digest[..16].to_vec())
         .bind(key.last4)
         .bind(key.mode.as_str())
+        .bind(key.compat.as_str())
         .bind(key.state.as_str())
         .bind(key.created_at.as_micros())
         .bind(key.expires_at.map(Timestamp::as_micros))
@@ -94,6 +105,16 @@ async fn list(connection: &mut SqliteConnection, account: AccountId) -> Result<V
     rows.into_iter().map(Key::try_from).collect()
 }
 
+async fn set_compat(connection: &mut SqliteConnection, id: KeyId, compat: Compat) -> Result<Key> {
+    let columns: Option<KeyColumns> = sqlx::query_as(SET_COMPAT)
+        .bind(id_bytes(id.as_u128()))
+        .bind(compat.as_str())
+        .fetch_optional(connection)
+        .await
+        .map_err(storage_error)?;
+    columns.ok_or_else(|| StorageError::not_found(id))?.try_into()
+}
+
 async fn revoke(connection: &mut SqliteConnection, id: KeyId, at: Timestamp) -> Result<Key> {
     let columns: Option<KeyColumns> = sqlx::query_as(REVOKE)
         .bind(id_bytes(id.as_u128()))
@@ -106,4 +127,4 @@ async fn revoke(connection: &mut SqliteConnection, id: KeyId, at: Timestamp) -> 
 
 /// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[COUNT, CREATE, FIND, LIST, REVOKE];
+pub(super) const STATEMENTS: &[&str] = &[COUNT, CREATE, FIND, LIST, REVOKE, SET_COMPAT];

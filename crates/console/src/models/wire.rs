@@ -28,7 +28,7 @@ pub struct ModelRecord {
     pub created: i64,
     /// The maker.
     pub owned_by: String,
-    /// `chat` or `embedding`.
+    /// `chat`, `embedding` or `moderation`.
     #[schema(value_type = String)]
     pub r#type: &'static str,
     /// Name for people.
@@ -85,6 +85,7 @@ impl From<&Model> for ModelRecord {
             r#type: match model.kind {
                 ModelKind::Chat => "chat",
                 ModelKind::Embedding => "embedding",
+                ModelKind::Moderation => "moderation",
             },
             display_name: model.display_name.clone(),
             release_date,
@@ -97,6 +98,7 @@ impl From<&Model> for ModelRecord {
             endpoints: match model.kind {
                 ModelKind::Chat => vec!["/v1/chat/completions"],
                 ModelKind::Embedding => vec!["/v1/embeddings"],
+                ModelKind::Moderation => vec!["/v1/moderations"],
             },
             structured_output: match model.structured_output {
                 StructuredOutput::JsonSchema => "json_schema",

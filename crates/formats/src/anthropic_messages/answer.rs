@@ -67,6 +67,12 @@ pub(super) fn finish_to_wire(finish: FinishReason, refused: bool) -> &'static st
     }
 }
 
+/// What is said beside the reason when a content filter ended an answer; nobody tells which.
+pub(super) fn stop_details(finish: FinishReason) -> Option<Value> {
+    (finish == FinishReason::ContentFilter)
+        .then(|| json!({"type": "refusal", "category": null, "explanation": null}))
+}
+
 /// Writes a whole answer: `public_model` is the model as the caller named it, `cost` what it costs the caller. Without
 /// `show_reasoning`, what was reasoned is left out and only its seals are kept.
 pub fn encode_response(
@@ -94,6 +100,7 @@ pub fn encode_response(
         content,
         stop_reason: finish_to_wire(finish, refused),
         stop_sequence: choice.and_then(|choice| choice.stop_sequence.as_deref()),
+        stop_details: stop_details(finish),
         usage: encode_usage(&usage, cost),
     })
 }
@@ -109,6 +116,8 @@ struct Written<'a> {
     content: Vec<Block>,
     stop_reason: &'static str,
     stop_sequence: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_details: Option<Value>,
     usage: Value,
 }
 

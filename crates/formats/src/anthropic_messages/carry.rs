@@ -1,7 +1,7 @@
 //! What of a request in another format this one cannot be told.
 
 use serde_json::value::RawValue;
-use tollgate_types::generate::{File, GenerateRequest, Message, Part, ResponseFormat, Role, Tool};
+use tollgate_types::generate::{File, GenerateRequest, Message, Part, Role, Tool};
 use tollgate_types::{Error, ErrorCode};
 
 use super::encode::{inline, parted};
@@ -45,11 +45,6 @@ pub fn carry(request: &GenerateRequest) -> Result<Vec<String>, Error> {
             sampling.presence_penalty.is_some_and(|penalty| penalty != 0.0),
             "presence_penalty",
             "is not known to this model",
-        ),
-        (
-            request.response_format == ResponseFormat::JsonObject,
-            "response_format",
-            "must have a schema for this model: send 'json_schema'",
         ),
     ];
     if let Some((_, param, what)) = lacks.into_iter().find(|(lacks, ..)| *lacks) {
@@ -172,7 +167,8 @@ fn carry_message(message: &Message) -> Result<(), Error> {
 
 fn has_document(file: &File) -> bool {
     let is_pdf = |data: &String| inline(data).is_some_and(|(media_type, _)| media_type == "application/pdf");
-    file.text.is_some() || file.data.as_ref().is_some_and(is_pdf)
+    // What is at an address is fetched before it is sent.
+    file.text.is_some() || file.url.is_some() || file.data.as_ref().is_some_and(is_pdf)
 }
 
 fn is_object(arguments: &str) -> bool {

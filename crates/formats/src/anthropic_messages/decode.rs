@@ -225,6 +225,11 @@ pub(super) fn part_from_wire(mut block: wire::Block) -> Part {
             data: Some(data_url(source)),
             ..File::default()
         }),
+        ("document", "url") if !cites && block.context.is_none() => Part::File(File {
+            filename: block.title,
+            url: source.url,
+            ..File::default()
+        }),
         ("document", "text") if !cites && block.context.is_none() => Part::File(File {
             filename: block.title,
             text: source.data,

@@ -148,7 +148,7 @@ pub(super) enum Source {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct SourceObject {
-    #[serde(rename = "type")]
+    #[serde(rename = "type", default)]
     pub(super) kind: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) media_type: Option<String>,

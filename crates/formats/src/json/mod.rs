@@ -5,6 +5,7 @@
 //! `Reader` is the cursor, `Path` the way to the value under it, `Text` a string still in its escaped form.
 
 mod number;
+mod object;
 mod path;
 mod reader;
 mod skip;
@@ -12,6 +13,7 @@ mod string;
 mod typed;
 mod write;
 
+pub(crate) use object::{once, open_keys, open_object, small_object};
 pub(crate) use path::Path;
 pub(crate) use reader::{Key, Kind, Reader};
 pub(crate) use write::write_string;

@@ -64,6 +64,12 @@ impl<'p> Path<'p> {
         Box::new(DecodeError::missing(self.key(key).to_string()))
     }
 
+    /// `unsupported_parameter` for this value. `why` continues the sentence that starts with its name.
+    #[cold]
+    pub(crate) fn unsupported(&self, why: impl fmt::Display) -> Flaw {
+        Box::new(DecodeError::unsupported(self.to_string(), why))
+    }
+
     /// As [`duplicate`](Self::duplicate), for this very value.
     #[cold]
     pub(crate) fn duplicate_here(&self) -> Flaw {

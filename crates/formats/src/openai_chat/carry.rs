@@ -1,6 +1,6 @@
 //! What of a request in another format this one cannot be told.
 
-use tollgate_types::generate::{File, GenerateRequest, Message, Part, Role, Tool};
+use tollgate_types::generate::{GenerateRequest, Message, Part, Role, Tool};
 use tollgate_types::{Error, ErrorCode};
 
 /// The most texts that end an answer.
@@ -44,7 +44,7 @@ fn carry_message(message: &Message) -> Result<(), Error> {
             // A mark at the part before it.
             Part::CacheBreakpoint => continue,
             Part::Text(_) | Part::Refusal(_) | Part::Reasoning(_) => true,
-            Part::File(File { url: Some(_), .. }) | Part::Foreign { .. } => false,
+            Part::Foreign { .. } => false,
             Part::Image { .. } | Part::Audio { .. } | Part::File(_) => message.role == Role::User,
         };
         if !fits {

@@ -7,7 +7,7 @@ const LOW: u64 = 4_096;
 const MEDIUM: u64 = 16_384;
 
 /// The value of `reasoning_effort`. What the caller says of the effort itself counts more than a budget.
-pub(super) fn of(request: &GenerateRequest) -> Option<String> {
+pub(crate) fn of(request: &GenerateRequest) -> Option<String> {
     match (request.thinking, &request.reasoning_effort) {
         (Some(Thinking::Off), _) => Some("none".to_owned()),
         (_, Some(effort)) => Some(effort.clone()),

@@ -18,6 +18,7 @@ mod wire;
 
 pub use carry::carry;
 pub use decode::{decode_request, decode_response};
+pub(crate) use effort::of as effort_of;
 pub use encode::{encode_request, encode_response};
 pub use error_body::{ErrorReport, MAX_ERROR_MESSAGE, encode_error, encode_error_event, read_error};
 pub use head::{ChatHead, Field, IGNORED_HINTS, MaxTokens, Media, ResponseFormatKind, check_unknown};

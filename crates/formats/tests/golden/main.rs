@@ -10,6 +10,7 @@
 mod embeddings;
 mod ir;
 mod messages;
+mod responses;
 
 use std::collections::BTreeSet;
 use std::fs;

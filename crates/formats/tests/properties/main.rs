@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod messages;
+mod responses;
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -119,6 +120,42 @@ enum Change {
     Replace(Value),
     Remove,
     Add(&'static str, Value),
+}
+
+/// The body with these changes.
+fn altered(mut body: Value, changes: &[(Index, Change)]) -> Value {
+    for (index, change) in changes {
+        let mut found = Vec::new();
+        places(&body, "", &mut found);
+        let place = index.get(&found).clone();
+        match change {
+            Change::Replace(value) => {
+                if let Some(here) = body.pointer_mut(&place) {
+                    *here = value.clone();
+                }
+            }
+            Change::Remove => {
+                let (parent, key) = place.rsplit_once('/').unwrap_or_default();
+                match body.pointer_mut(parent) {
+                    Some(Value::Object(fields)) => drop(fields.shift_remove(key)),
+                    Some(Value::Array(items)) => {
+                        if let Ok(at) = key.parse::<usize>()
+                            && at < items.len()
+                        {
+                            items.remove(at);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            Change::Add(key, value) => {
+                if let Some(Value::Object(fields)) = body.pointer_mut(&place) {
+                    fields.insert((*key).to_owned(), value.clone());
+                }
+            }
+        }
+    }
+    body
 }
 
 fn change() -> impl Strategy<Value = Change> {

@@ -13,7 +13,7 @@ use tollgate_formats::sse::EventReader;
 use tollgate_types::Credits;
 use tollgate_types::generate::{GenerateRequest, Part};
 
-use super::{Change, change, places};
+use super::{Change, change};
 
 const ORIGIN: &str = "0123456789abcdef";
 
@@ -73,39 +73,7 @@ fn common(mut request: GenerateRequest) -> GenerateRequest {
 }
 
 fn altered(changes: &[(Index, Change)]) -> Value {
-    let mut body = rich_request();
-    for (index, change) in changes {
-        let mut found = Vec::new();
-        places(&body, "", &mut found);
-        let place = index.get(&found).clone();
-        match change {
-            Change::Replace(value) => {
-                if let Some(here) = body.pointer_mut(&place) {
-                    *here = value.clone();
-                }
-            }
-            Change::Remove => {
-                let (parent, key) = place.rsplit_once('/').unwrap_or_default();
-                match body.pointer_mut(parent) {
-                    Some(Value::Object(fields)) => drop(fields.shift_remove(key)),
-                    Some(Value::Array(items)) => {
-                        if let Ok(at) = key.parse::<usize>()
-                            && at < items.len()
-                        {
-                            items.remove(at);
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            Change::Add(key, value) => {
-                if let Some(Value::Object(fields)) = body.pointer_mut(&place) {
-                    fields.insert((*key).to_owned(), value.clone());
-                }
-            }
-        }
-    }
-    body
+    super::altered(rich_request(), changes)
 }
 
 fn changes() -> impl Strategy<Value = Vec<(Index, Change)>> {

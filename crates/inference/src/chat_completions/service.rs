@@ -7,14 +7,15 @@ use tollgate_accounts::Caller;
 use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
 use tollgate_formats::openai_chat::{self, ChatHead, Field, ResponseHead};
-use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
+use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed, Structure};
+use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
 use super::events::Events;
 use crate::admission::admit;
 use crate::capabilities::{self, Asked};
-use crate::crossing;
+use crate::{crossing, lenient};
 
 const ENDPOINT: &str = "/v1/chat/completions";
 
@@ -32,13 +33,8 @@ pub(super) async fn create(
     caller: Caller,
     body: Bytes,
 ) -> Result<Answer, Error> {
-    let head = openai_chat::validate(&body)?;
-    let mut routed = pipeline.route(&head.model)?;
-    capabilities::check(&routed.model, &asked(&head))?;
-    check_unknown_fields(&mut routed, &head, ctx)?;
-    let common = crossing::common_form(&mut routed, Format::ChatCompletions, ctx, || {
-        openai_chat::decode_request(&body)
-    })?;
+    let (checked, body) = lenient::checked(&caller, ctx, body, |body| check(pipeline, ctx, body))?;
+    let Checked { head, routed, common } = checked;
     let public_model = routed.public_model.clone();
     let include_usage = head.include_usage;
     let request = CallRequest {
@@ -56,13 +52,14 @@ pub(super) async fn create(
             clamp_output: None,
             output_cap: 0,
             common,
-            outline: Some(Outline::new(head.into_owned())),
+            outline: Some(Outline::new(head)),
             body: body.clone(),
         },
     };
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
+    ctx.note_structure(served.structure.map(Structure::as_str));
     match served.answer {
         Delivered::Whole {
             payload,
@@ -75,6 +72,29 @@ pub(super) async fn create(
         }
         Delivered::Stream(pieces) => Ok(Answer::Stream(Events::new(pieces, public_model, include_usage))),
     }
+}
+
+/// A request that can be made.
+struct Checked {
+    head: ChatHead<'static>,
+    routed: Routed,
+    common: Option<Arc<GenerateRequest>>,
+}
+
+/// Everything that can be refused before anything is held or sent.
+fn check(pipeline: &Pipeline, ctx: &RequestContext, body: &Bytes) -> Result<Checked, Error> {
+    let head = openai_chat::validate(body)?;
+    let mut routed = pipeline.route(&head.model)?;
+    capabilities::check(&routed.model, &asked(&head))?;
+    check_unknown_fields(&mut routed, &head, ctx)?;
+    let common = crossing::common_form(&mut routed, Format::ChatCompletions, head.media, ctx, || {
+        openai_chat::decode_request(body)
+    })?;
+    Ok(Checked {
+        head: head.into_owned(),
+        routed,
+        common,
+    })
 }
 
 /// Fields that the format does not know are let through when a provider knows them. Hints that are dropped are named to
@@ -106,6 +126,7 @@ fn asked(head: &ChatHead<'_>) -> Asked {
         max_tokens: head.max_tokens.map(|cap| (cap.value, cap.field.as_str())),
         response_format: (head.response_format, Field::ResponseFormat.as_str()),
         tools: head.tools > 0,
+        conversation: "messages",
         media: head.media,
         audio_output: head.audio_output,
     }
@@ -128,7 +149,7 @@ fn demand(head: &ChatHead<'_>, body_bytes: usize) -> Demand {
 }
 
 fn encode_whole(
-    payload: Payload<tollgate_types::generate::GenerateResponse>,
+    payload: Payload<GenerateResponse>,
     outline: Option<&Outline>,
     public_model: &str,
     cost: Credits,

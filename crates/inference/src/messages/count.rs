@@ -1,16 +1,30 @@
 //! Counting the tokens of a request, without a call.
 
+use bytes::Bytes;
+use tollgate_accounts::Caller;
+use tollgate_edge::RequestContext;
 use tollgate_formats::anthropic_messages::{self, Purpose, Version};
 use tollgate_pipeline::Pipeline;
 use tollgate_types::Error;
 
 use super::service::{asked, demand};
 use super::wire::MessageTokens;
-use crate::capabilities;
+use crate::{capabilities, lenient};
 
 /// The tokens as the model's provider counts them, where that is known without asking it; otherwise a bound that they
 /// cannot exceed.
-pub(super) fn count(pipeline: &Pipeline, version: Version, body: &[u8]) -> Result<MessageTokens, Error> {
+pub(super) fn count(
+    pipeline: &Pipeline,
+    ctx: &RequestContext,
+    caller: &Caller,
+    version: Version,
+    body: Bytes,
+) -> Result<MessageTokens, Error> {
+    let (counted, _) = lenient::checked(caller, ctx, body, |body| count_body(pipeline, version, body))?;
+    Ok(counted)
+}
+
+fn count_body(pipeline: &Pipeline, version: Version, body: &[u8]) -> Result<MessageTokens, Error> {
     let head = anthropic_messages::validate(body, version, Purpose::Count)?;
     let routed = pipeline.route(&head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;

@@ -68,12 +68,13 @@ async fn create_message(
     security(("bearer" = []), ("x-api-key" = []))
 )]
 async fn count_message_tokens(
-    _: ControlCaller,
+    ControlCaller(caller): ControlCaller,
+    Context(ctx): Context,
     State(inference): State<Inference>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
-    let counted = count::count(&inference.pipeline, version(&headers)?, &body)?;
+    let counted = count::count(&inference.pipeline, &ctx, &caller, version(&headers)?, body)?;
     let mut response = json(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
     let how = HeaderValue::from_static(counted.counting);
     response.headers_mut().insert(COUNTING, how);

@@ -8,7 +8,7 @@ use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
 use tollgate_formats::DecodeError;
 use tollgate_formats::anthropic_messages::{self, MessagesHead, Purpose, ResponseHead, Version};
-use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
+use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed, Structure};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
@@ -16,7 +16,7 @@ use tollgate_upstream::{Outline, Payload, TextCall};
 use super::events::Events;
 use crate::admission::admit;
 use crate::capabilities::{self, Asked};
-use crate::crossing;
+use crate::{crossing, lenient};
 
 const ENDPOINT: &str = "/v1/messages";
 
@@ -35,10 +35,8 @@ pub(super) async fn create(
     version: Version,
     body: Bytes,
 ) -> Result<Answer, Error> {
-    let head = anthropic_messages::validate(&body, version, Purpose::Generate)?;
-    let mut routed = pipeline.route(&head.model)?;
-    capabilities::check(&routed.model, &asked(&head))?;
-    let common = common_form(&mut routed, &head, ctx, &body)?;
+    let (checked, body) = lenient::checked(&caller, ctx, body, |body| check(pipeline, ctx, version, body))?;
+    let Checked { head, routed, common } = checked;
     let show_reasoning = common.as_ref().is_none_or(|request| !request.hide_reasoning);
     let public_model = routed.public_model.clone();
     let request = CallRequest {
@@ -57,13 +55,14 @@ pub(super) async fn create(
             clamp_output: None,
             output_cap: 0,
             common,
-            outline: Some(Outline::new(head.into_owned())),
+            outline: Some(Outline::new(head)),
             body: body.clone(),
         },
     };
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
+    ctx.note_structure(served.structure.map(Structure::as_str));
     match served.answer {
         Delivered::Whole {
             payload,
@@ -89,6 +88,31 @@ pub(super) async fn create(
     }
 }
 
+/// A request that can be made.
+struct Checked {
+    head: MessagesHead<'static>,
+    routed: Routed,
+    common: Option<Arc<GenerateRequest>>,
+}
+
+/// Everything that can be refused before anything is held or sent.
+fn check(
+    pipeline: &Pipeline,
+    ctx: &RequestContext,
+    version: Version,
+    body: &Bytes,
+) -> Result<Checked, Error> {
+    let head = anthropic_messages::validate(body, version, Purpose::Generate)?;
+    let mut routed = pipeline.route(&head.model)?;
+    capabilities::check(&routed.model, &asked(&head))?;
+    let common = common_form(&mut routed, &head, ctx, body)?;
+    Ok(Checked {
+        head: head.into_owned(),
+        routed,
+        common,
+    })
+}
+
 /// The request in the common form, for candidates of other formats. What only this format has and no answer depends on
 /// is left out for them, and named.
 fn common_form(
@@ -109,7 +133,7 @@ fn common_form(
         }
         Ok(request)
     };
-    let common = crossing::common_form(routed, Format::Messages, ctx, decode)?;
+    let common = crossing::common_form(routed, Format::Messages, head.media, ctx, decode)?;
     if common.is_some() {
         let own: Vec<&str> = head.own_hints().collect();
         ctx.note_ignored(&own);
@@ -125,6 +149,7 @@ pub(super) fn asked(head: &MessagesHead<'_>) -> Asked {
         max_tokens: head.max_tokens.map(|cap| (cap, "max_tokens")),
         response_format: (head.response_format, head.format_param()),
         tools: head.tools > 0,
+        conversation: "messages",
         media: head.media,
         audio_output: false,
     }

@@ -12,11 +12,11 @@ use tollgate_formats::anthropic_messages::{
 };
 use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::seal::origin_of;
-use tollgate_types::generate::GenerateRequest;
+use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, Format, RequestId};
 use tollgate_upstream::{
-    CallContext, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply,
-    UpstreamError,
+    CallContext, ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider,
+    TextReply, UpstreamError,
 };
 
 use super::{listing, stream};
@@ -76,7 +76,7 @@ impl Anthropic {
 
     /// The bytes for the upstream, and the version that they are in.
     fn prepare(&self, call: &TextCall) -> Result<(Bytes, Version), UpstreamError> {
-        if call.format != Format::Messages {
+        if !call.is_in(Format::Messages) {
             let mut request = crossing::common_form(call)?;
             drop_foreign_reasoning(&mut request, &self.origin);
             let body = encode_request(&request, call.output_cap);
@@ -115,7 +115,7 @@ impl Anthropic {
         if !head.has_content {
             return Err(no_answer("the answer has no content"));
         }
-        if call.format != Format::Messages {
+        if !crossing::relays(ctx, call, Format::Messages) {
             let answer = decode_response(&body, seconds(ctx.request))
                 .map_err(|_| no_answer("the answer cannot be read"))?;
             return Ok(crossing::whole(
@@ -159,10 +159,12 @@ impl TextProvider for Anthropic {
         }
         if response.media_type() == "text/event-stream" {
             let events = stream::open(response, call, &self.origin)?;
-            return Ok(TextReply::Stream(match call.format {
-                Format::Messages => events,
-                _ => crossing::stream(events, StreamDecoder::new(seconds(ctx.request)), &self.origin),
-            }));
+            return Ok(TextReply::Stream(
+                match crossing::relays(ctx, call, Format::Messages) {
+                    true => events,
+                    false => crossing::stream(events, StreamDecoder::new(seconds(ctx.request)), &self.origin),
+                },
+            ));
         }
         // A JSON body says what is wrong; anything else is not what was asked for.
         let body = response.beginning(self.http.settings()).await;
@@ -177,6 +179,18 @@ impl TextProvider for Anthropic {
 
     fn takes(&self, format: Format) -> bool {
         format == Format::Messages
+    }
+
+    fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
+        // It would fetch documents, too; but what one costs depends on its bytes, and a hold is taken before.
+        match kind {
+            MediaKind::Document => Some(&["application/pdf", "text/plain"]),
+            _ => None,
+        }
+    }
+
+    fn forces(&self, format: &ResponseFormat) -> bool {
+        *format != ResponseFormat::JsonObject
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {

@@ -51,6 +51,7 @@ fn context(patience: Duration) -> CallContext {
         permit: Permit::Free("test"),
         header_timeout: patience,
         idle_timeout: patience,
+        inspected: false,
     }
 }
 
@@ -342,7 +343,7 @@ async fn every_fault_ends_as_it_should() {
             let members = json!({"stream": stream});
             let asked = match format {
                 Format::Messages => message(members),
-                Format::ChatCompletions => chat(members),
+                _ => chat(members),
             };
             let ctx = match fault.outcome {
                 Outcome::Endless => context(Duration::from_millis(300)),

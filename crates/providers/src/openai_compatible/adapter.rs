@@ -10,11 +10,11 @@ use tollgate_formats::openai_chat::{
     splice_request, validate,
 };
 use tollgate_formats::seal::origin_of;
-use tollgate_types::generate::GenerateRequest;
+use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
-    CallContext, EmbedProvider, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider,
-    TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
+    CallContext, EmbedProvider, ListedModel, MediaKind, ModerationProvider, Outline, Payload, Provider, TextAnswer,
+    TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
 use super::embeddings::EmbeddingsEndpoint;
@@ -24,7 +24,11 @@ use crate::crossing::{self, not_in_format};
 use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts,
 };
+use crate::moderations::Moderations;
 use crate::refusal;
+
+/// Pictures that models take.
+const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// A provider that speaks chat completions.
 #[derive(Debug)]
@@ -36,6 +40,7 @@ pub struct OpenAiCompatible {
     pub(super) http: Arc<HttpClient>,
     chat: Endpoint,
     pub(super) embeddings: Option<EmbeddingsEndpoint>,
+    moderations: Option<Moderations>,
     models: Endpoint,
 }
 
@@ -53,12 +58,15 @@ impl OpenAiCompatible {
         }
         let embeddings = preset.embeddings.as_ref();
         let embeddings = embeddings.map(|row| EmbeddingsEndpoint::new(row, base, credentials));
+        let moderations = preset.moderations_path;
+        let moderations = moderations.map(|path| Moderations::new(base, path, credentials, http.clone()));
         Ok(Self {
             origin: origin_of(&id),
             id,
             preset,
             http,
             embeddings: embeddings.transpose()?,
+            moderations: moderations.transpose()?,
             chat: Endpoint::new(base, preset.chat_path, credentials)?,
             models: Endpoint::new(base, "/models", credentials)?,
         })
@@ -66,7 +74,7 @@ impl OpenAiCompatible {
 
     /// The bytes for the upstream, and how many answers they ask for.
     fn prepare(&self, call: &TextCall) -> Result<(RequestBody, u32), UpstreamError> {
-        if call.format != Format::ChatCompletions {
+        if !call.is_in(Format::ChatCompletions) {
             return self.prepare_crossing(call);
         }
         let known = call
@@ -93,7 +101,7 @@ impl OpenAiCompatible {
         Ok((RequestBody::from(pieces), head.n))
     }
 
-    /// The same for a call in another format: it is written in this one first.
+    /// The same for a call in another format, or with media that were fetched: it is written in this one first.
     fn prepare_crossing(&self, call: &TextCall) -> Result<(RequestBody, u32), UpstreamError> {
         let mut request = crossing::common_form(call)?;
         drop_foreign_reasoning(&mut request, &self.origin);
@@ -143,7 +151,7 @@ impl OpenAiCompatible {
                 "usage report makes no sense, wholly or in part"
             );
         }
-        if call.format != Format::ChatCompletions {
+        if !crossing::relays(ctx, call, Format::ChatCompletions) {
             let answer =
                 decode_response(&body).map_err(|_| UpstreamError::protocol("the answer cannot be read"))?;
             return Ok(crossing::whole(
@@ -179,10 +187,12 @@ impl TextProvider for OpenAiCompatible {
         }
         if response.media_type() == "text/event-stream" {
             let events = stream::open(response, call, choices)?;
-            return Ok(TextReply::Stream(match call.format {
-                Format::ChatCompletions => events,
-                _ => crossing::stream(events, StreamDecoder::new(), &self.origin),
-            }));
+            return Ok(TextReply::Stream(
+                match crossing::relays(ctx, call, Format::ChatCompletions) {
+                    true => events,
+                    false => crossing::stream(events, StreamDecoder::new(), &self.origin),
+                },
+            ));
         }
         // A JSON body says what is wrong; anything else is not what was asked for.
         let media_type = response.media_type().to_owned();
@@ -199,6 +209,19 @@ impl TextProvider for OpenAiCompatible {
 
     fn takes(&self, format: Format) -> bool {
         format == Format::ChatCompletions
+    }
+
+    fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
+        match kind {
+            MediaKind::Image if self.preset.inline_pictures => Some(PICTURES),
+            // The format has no address for them.
+            MediaKind::Document => Some(&["application/pdf"]),
+            _ => None,
+        }
+    }
+
+    fn forces(&self, format: &ResponseFormat) -> bool {
+        self.preset.forces_schema || !matches!(format, ResponseFormat::JsonSchema { .. })
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
@@ -234,6 +257,12 @@ impl Provider for OpenAiCompatible {
 
     fn embeddings(&self) -> Option<&dyn EmbedProvider> {
         self.embeddings.as_ref().map(|_| self as &dyn EmbedProvider)
+    }
+
+    fn moderations(&self) -> Option<&dyn ModerationProvider> {
+        self.moderations
+            .as_ref()
+            .map(|moderations| moderations as &dyn ModerationProvider)
     }
 
     async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {

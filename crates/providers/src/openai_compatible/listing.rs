@@ -4,7 +4,7 @@ use serde_json::Value;
 use tollgate_upstream::{ListedModel, UpstreamError};
 
 /// The most bytes of a list; OpenRouter's has some hundred kilobytes.
-pub(super) const LIMIT: usize = 8 << 20;
+pub(crate) const LIMIT: usize = 8 << 20;
 
 /// Where a record says how long a context the model has: OpenRouter and Together, Groq, vLLM, Mistral and LM Studio,
 /// llama.cpp.
@@ -18,7 +18,7 @@ const CONTEXT_WINDOW: &[&str] = &[
 ];
 
 /// Reads a list. Together answers a bare array, Ollama `null` when it has no model.
-pub(super) fn read(body: &[u8]) -> Result<Vec<ListedModel>, UpstreamError> {
+pub(crate) fn read(body: &[u8]) -> Result<Vec<ListedModel>, UpstreamError> {
     let no_list = || UpstreamError::protocol("the answer is no list of models");
     let value: Value = serde_json::from_slice(body).map_err(|_| no_list())?;
     let records = match (&value, value.get("data")) {

@@ -3,7 +3,7 @@
 
 mod adapter;
 mod embeddings;
-mod listing;
+pub(crate) mod listing;
 pub mod presets;
 mod stream;
 

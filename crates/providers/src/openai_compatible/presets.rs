@@ -59,6 +59,8 @@ pub struct Preset {
     pub chat_path: &'static str,
     /// Its embeddings, when it has any.
     pub embeddings: Option<Embeddings>,
+    /// Path of its moderations under the base, when it has any in OpenAI's shape.
+    pub moderations_path: Option<&'static str>,
     /// Whether a key is needed.
     pub key: Key,
     /// How it is shown.
@@ -72,8 +74,13 @@ pub struct Preset {
     pub vendor_fields: &'static [&'static str],
     /// Whether it knows `system` but not `developer`.
     pub developer_as_system: bool,
+    /// Whether `response_format` forces a schema. Where it does not, the gateway looks at the answer.
+    pub forces_schema: bool,
     /// Whether it reports the usage of one answer however many it gives, so that only one may be asked for.
     pub counts_one_answer: bool,
+    /// Whether pictures are given to it as bytes and never as an address. A server of the operator's own stands in the
+    /// operator's network: it must not be made to fetch what a caller names.
+    pub inline_pictures: bool,
     /// The port on which such a server is looked for on this machine.
     pub local_port: Option<u16>,
     /// Where the row's facts are from.
@@ -91,6 +98,9 @@ const EMBEDDINGS: Embeddings = Embeddings {
     source: UNSAID,
 };
 
+/// Where OpenAI has its moderations.
+const MODERATIONS: &str = "/moderations";
+
 /// What most providers have in common; no provider itself.
 const USUAL: Preset = Preset {
     name: UNSAID,
@@ -100,13 +110,16 @@ const USUAL: Preset = Preset {
     base_path: "/v1",
     chat_path: "/chat/completions",
     embeddings: None,
+    moderations_path: None,
     key: Key::Optional,
     auth: Auth::Bearer,
     cap_name: CapName::AsSent,
     drops: &[],
     vendor_fields: &[],
     developer_as_system: true,
+    forces_schema: true,
     counts_one_answer: false,
+    inline_pictures: false,
     local_port: None,
     source: UNSAID,
 };
@@ -151,6 +164,7 @@ pub const PRESETS: &[Preset] = &[
             source: "https://platform.openai.com/docs/api-reference/embeddings/create",
             ..EMBEDDINGS
         }),
+        moderations_path: Some(MODERATIONS),
         ..USUAL
     },
     Preset {
@@ -280,6 +294,8 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "deepseek",
+        // It has `json_object` alone (https://api-docs.deepseek.com/guides/json_mode).
+        forces_schema: false,
         title: "DeepSeek",
         base_url: Some("https://api.deepseek.com/v1"),
         key: Key::Required("DEEPSEEK_API_KEY"),
@@ -376,6 +392,7 @@ pub const PRESETS: &[Preset] = &[
         cap_name: CapName::MaxTokens,
         drops: BOOKKEEPING,
         vendor_fields: &["reasoning"],
+        inline_pictures: true,
         local_port: Some(11434),
         source: "https://docs.ollama.com/api/openai-compatibility",
         embeddings: Some(Embeddings {
@@ -420,6 +437,7 @@ pub const PRESETS: &[Preset] = &[
             "reasoning_format",
             "timings_per_token",
         ],
+        inline_pictures: true,
         local_port: Some(8080),
         source: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
         counts_one_answer: true,
@@ -464,6 +482,7 @@ pub const PRESETS: &[Preset] = &[
             "thinking_token_budget",
             "return_token_ids",
         ],
+        inline_pictures: true,
         local_port: Some(8000),
         source: "https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/openai/chat_completion/protocol.py",
         embeddings: Some(Embeddings {
@@ -495,6 +514,7 @@ pub const PRESETS: &[Preset] = &[
             "stream_reasoning",
             "chat_template_kwargs",
         ],
+        inline_pictures: true,
         local_port: Some(30000),
         source: "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py",
         embeddings: Some(Embeddings {
@@ -510,6 +530,7 @@ pub const PRESETS: &[Preset] = &[
         cap_name: CapName::MaxTokens,
         drops: BOOKKEEPING,
         vendor_fields: &["top_k", "min_p", "repeat_penalty"],
+        inline_pictures: true,
         local_port: Some(1234),
         source: "https://lmstudio.ai/docs/developer/openai-compat/chat-completions",
         embeddings: Some(Embeddings {
@@ -523,6 +544,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "openai-compatible",
         title: "Any other server of the format",
+        moderations_path: Some(MODERATIONS),
         vendor_fields: &["top_k", "min_p", "repetition_penalty", "chat_template_kwargs"],
         source: "-",
         embeddings: Some(Embeddings {

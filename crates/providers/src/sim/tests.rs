@@ -19,6 +19,7 @@ fn context() -> CallContext {
         permit: Permit::Free("test"),
         header_timeout: Duration::from_secs(60),
         idle_timeout: Duration::from_secs(60),
+        inspected: false,
     }
 }
 

@@ -25,12 +25,16 @@ pub struct FileConfig {
     pub models: BTreeMap<String, ModelEntry>,
     /// Other names of models: alias → id.
     pub aliases: BTreeMap<String, String>,
+    /// What callers' addresses may reach.
+    pub egress: EgressSection,
     /// How long to wait for what.
     pub timeouts: TimeoutsSection,
     /// When to try again.
     pub retries: RetriesSection,
     /// What happens to the answer of a caller that left.
     pub drain: DrainSection,
+    /// What may be sent to models, and what of their answers may be shown.
+    pub policy: PolicySection,
 }
 
 /// `[server]`.
@@ -167,6 +171,25 @@ pub struct ProviderSection {
     pub enabled: Option<bool>,
 }
 
+/// `[egress]`: fetching what callers name by its address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EgressSection {
+    /// Networks that may be reached although they are not public, such as `10.1.2.0/24` or `10.1.2.3:9000`.
+    pub allow: Vec<String>,
+    /// Most fetches at once.
+    pub most_at_once: usize,
+}
+
+impl Default for EgressSection {
+    fn default() -> Self {
+        Self {
+            allow: Vec::new(),
+            most_at_once: 16,
+        }
+    }
+}
+
 /// `[timeouts]`, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -267,4 +290,105 @@ impl Default for DrainSection {
             bytes: 4 * 1024 * 1024,
         }
     }
+}
+
+/// `[policy]`. Empty, nothing is looked at.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicySection {
+    /// Rules, by name.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub rules: IndexMap<String, RuleSection>,
+    /// A classifier that is asked.
+    pub classifier: Option<ClassifierSection>,
+}
+
+/// `[policy.rules.NAME]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RuleSection {
+    /// What it looks at.
+    pub apply: Applies,
+    /// What it finds, as `POST /v1/moderations` calls it; the rule's name when it is not said.
+    pub category: Option<String>,
+    /// Words and phrases.
+    pub words: Vec<String>,
+    /// A file with more of them, one in a line.
+    pub words_file: Option<String>,
+    /// Regular expressions.
+    pub patterns: Vec<String>,
+    /// A file with more of them, one in a line.
+    pub patterns_file: Option<String>,
+}
+
+/// What a part of the policy looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Applies {
+    /// What callers send.
+    Input,
+    /// What models answer.
+    Output,
+    /// Both.
+    #[default]
+    Both,
+}
+
+impl Applies {
+    /// Whether it looks at what callers send.
+    pub fn to_input(self) -> bool {
+        self != Applies::Output
+    }
+
+    /// Whether it looks at what models answer.
+    pub fn to_output(self) -> bool {
+        self != Applies::Input
+    }
+}
+
+/// `[policy.classifier]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClassifierSection {
+    /// Where it is: the whole address, `…/moderations`.
+    pub url: String,
+    /// The variable that holds the key.
+    pub api_key_env: Option<String>,
+    /// The file that holds the key.
+    pub api_key_file: Option<String>,
+    /// Its model.
+    pub model: String,
+    /// From which score on a category forbids a text; without any, what the classifier flags is forbidden.
+    pub thresholds: BTreeMap<String, f64>,
+    /// How long it may take.
+    pub timeout_ms: u64,
+    /// What happens when it does not answer.
+    pub on_error: OnErrorSetting,
+    /// What it looks at.
+    pub apply: Applies,
+}
+
+impl Default for ClassifierSection {
+    fn default() -> Self {
+        Self {
+            url: "https://api.openai.com/v1/moderations".to_owned(),
+            api_key_env: None,
+            api_key_file: None,
+            model: "omni-moderation-latest".to_owned(),
+            thresholds: BTreeMap::new(),
+            timeout_ms: 3_000,
+            on_error: OnErrorSetting::Refuse,
+            apply: Applies::Both,
+        }
+    }
+}
+
+/// What happens when the classifier does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnErrorSetting {
+    /// What it was asked about is not let through.
+    Refuse,
+    /// It is let through.
+    Allow,
 }

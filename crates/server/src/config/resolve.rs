@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use tollgate_pipeline::{Drain, Retries, Settings, Timeouts};
+use tollgate_providers::egress::Allowed;
 use toml::Table;
 
 use super::env::{Environment, merge};
@@ -41,6 +42,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where operators connect.
     pub admin: SocketAddr,
+    /// What callers' addresses may reach although it is not public.
+    pub egress: Vec<Allowed>,
     /// Where everything is kept.
     pub storage: StorageUrl,
     /// The environment, for keys.
@@ -78,7 +81,9 @@ impl Config {
         )?;
         let admin = address("server.admin", flags.admin.as_ref().unwrap_or(&file.server.admin))?;
         let storage = storage_url(file.storage.url.as_deref(), &data)?;
+        let egress = allowed(&file.egress.allow, [listen, admin])?;
         let config = Self {
+            egress,
             file,
             path,
             data,
@@ -115,6 +120,9 @@ impl Config {
             let message = "with PostgreSQL the secret under which keys are digested is shared by all nodes: set pepper_file or pepper_env";
             return Err(ConfigError::new("service", message));
         }
+        if self.file.egress.most_at_once == 0 {
+            return Err(ConfigError::new("egress.most_at_once", "must be above 0"));
+        }
         let timeouts = &self.file.timeouts;
         let positive = [
             ("connect_ms", timeouts.connect_ms),
@@ -132,6 +140,22 @@ impl Config {
             Some((name, _)) => Err(ConfigError::new(format!("timeouts.{name}"), "must be above 0")),
             None => Ok(()),
         }
+    }
+
+    /// A key: the text of a file, or a variable. `place` is the setting that names the file.
+    pub fn key(
+        &self,
+        place: &str,
+        variable: Option<&str>,
+        file: Option<&str>,
+    ) -> Result<Option<SecretString>, ConfigError> {
+        if let Some(file) = file {
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| ConfigError::new(place, format!("cannot read {file}: {error}")))?;
+            return Ok(Some(text.trim().to_owned().into()));
+        }
+        let key = variable.and_then(|variable| self.environment.get(variable));
+        Ok(key.map(|key| key.to_owned().into()))
     }
 
     /// The figures of the pipeline.
@@ -188,6 +212,21 @@ fn address(place: &str, text: &str) -> Result<SocketAddr, ConfigError> {
             format!("'{text}' is not an address: write 127.0.0.1:8080 or [::1]:8080"),
         )
     })
+}
+
+/// The rules of `egress.allow`. None lets a caller reach the gateway's own listeners.
+fn allowed(rules: &[String], own: [SocketAddr; 2]) -> Result<Vec<Allowed>, ConfigError> {
+    let fault = |message: String| ConfigError::new("egress.allow", message);
+    let read = |text: &String| {
+        let rule = Allowed::parse(text).map_err(|error| fault(format!("'{text}' is no rule: {error}")))?;
+        match own.iter().find(|address| rule.covers(**address)) {
+            Some(address) => Err(fault(format!(
+                "'{text}' lets callers reach the gateway's own listener {address}: name another port or a smaller network"
+            ))),
+            None => Ok(rule),
+        }
+    };
+    rules.iter().map(read).collect()
 }
 
 fn storage_url(url: Option<&str>, data: &Path) -> Result<StorageUrl, ConfigError> {
@@ -281,6 +320,10 @@ mod tests {
             ("[storage]\nurl = \"sqlite:/x/other.db\"", "storage.url"),
             ("[storage]\nurl = \"postgres://u:secret@h/d\"", "service"),
             ("[timeouts]\nidle_ms = 0", "timeouts.idle_ms"),
+            ("[egress]\nmost_at_once = 0", "egress.most_at_once"),
+            ("[egress]\nallow = [\"media.example\"]", "egress.allow"),
+            ("[egress]\nallow = [\"127.0.0.0/8:8080\"]", "egress.allow"),
+            ("[egress]\nallow = [\"127.0.0.1:9464\"]", "egress.allow"),
         ];
         for (text, place) in cases {
             assert_eq!(load(text, &[]).unwrap_err().place, place, "{text}");

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tollgate_billing::check_ledger;
-use tollgate_storage::{Account, AccountState, Grant, KeyMode, Limits, StorageError, StorageErrorKind};
+use tollgate_storage::{
+    Account, AccountState, Compat, Grant, KeyMode, Limits, StorageError, StorageErrorKind,
+};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, Unit};
 
@@ -23,12 +25,13 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
             account,
             name,
             expires_in_days,
+            lenient,
         } => {
             let day = Duration::from_secs(24 * 60 * 60);
             let expires_at = expires_in_days.map(|days| domains.clock.now().plus(day * days));
             let (key, secret) = domains
                 .keys
-                .create(account, &name, KeyMode::Live, expires_at)
+                .create(account, &name, KeyMode::Live, compat(lenient), expires_at)
                 .await?;
             Ok(Reply::CreatedKey(CreatedKeyView {
                 id: key.id,
@@ -43,6 +46,10 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
                 keys.iter().map(|key| KeyView::of(key, now)).collect(),
             ))
         }
+        Command::SetCompat { id, lenient } => {
+            let key = domains.keys.set_compat(id, compat(lenient)).await?;
+            Ok(Reply::Key(KeyView::of(&key, domains.clock.now())))
+        }
         Command::RevokeKey { id } => {
             let key = domains.keys.revoke(id).await?;
             Ok(Reply::Key(KeyView::of(&key, domains.clock.now())))
@@ -56,6 +63,13 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
                 .map_err(Error::internal)?;
             Ok(Reply::Check(CheckView::from(&report)))
         }
+    }
+}
+
+fn compat(lenient: bool) -> Compat {
+    match lenient {
+        true => Compat::Lenient,
+        false => Compat::Strict,
     }
 }
 

@@ -54,11 +54,21 @@ pub enum Command {
         name: String,
         /// Days until it stops to work.
         expires_in_days: Option<u32>,
+        /// Whether what a model cannot use is left out of requests.
+        #[serde(default)]
+        lenient: bool,
     },
     /// Lists an account's keys.
     ListKeys {
         /// Whose.
         account: AccountId,
+    },
+    /// Changes how lenient a key is.
+    SetCompat {
+        /// Which.
+        id: KeyId,
+        /// Whether what a model cannot use is left out of requests.
+        lenient: bool,
     },
     /// Revokes a key for ever.
     RevokeKey {

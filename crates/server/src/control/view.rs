@@ -103,6 +103,9 @@ pub struct KeyView {
     pub name: String,
     /// The last four characters.
     pub last4: String,
+    /// `strict` or `lenient`.
+    #[serde(default)]
+    pub compat: String,
     /// `active`, `expired`, or `revoked`, which an expired key can be, too.
     pub state: String,
     /// RFC 3339.
@@ -125,6 +128,7 @@ impl KeyView {
             account: key.account,
             name: key.name.clone(),
             last4: key.last4.clone(),
+            compat: key.compat.as_str().to_owned(),
             state: state.to_owned(),
             created_at: key.created_at.to_rfc3339(),
             expires_at: key.expires_at.map(|at| at.to_rfc3339()),

@@ -29,6 +29,7 @@ pub(super) const BODIES: &[(&str, &str)] = &[
         "count_message_tokens",
         r#"{"model": "sim/chat", "messages": [{"role": "user", "content": "Say hello."}]}"#,
     ),
+    ("create_moderation", r#"{"input": ["How are you today?"]}"#),
     (
         "create_embeddings",
         r#"{"model": "sim/embeddings", "input": ["A red fox.", "A brown bear."], "dimensions": 4}"#,
@@ -105,6 +106,13 @@ const HEADERS: &[(&str, On, bool, &str)] = &[
         On::Work,
         true,
         "Microseconds until the response headers that were not spent waiting for the model.",
+    ),
+    (
+        "x-tollgate-structured",
+        On::Work,
+        false,
+        "How an answer got the shape that was asked for, when the model's provider does not force it: `validated` or \
+         `repaired`.",
     ),
     (
         "x-tollgate-ignored",

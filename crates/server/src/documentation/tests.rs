@@ -163,6 +163,11 @@ fn examples_are_valid_requests() {
             "create_embeddings" => {
                 tollgate_formats::embeddings::validate(body.as_bytes()).unwrap();
             }
+            "create_moderation" => {
+                // What the room accepts is tested there; this is the shape of every such request.
+                let body: serde_json::Value = serde_json::from_str(body).unwrap();
+                assert!(body["input"][0].is_string(), "{body}");
+            }
             other => panic!("nothing checks the example of {other}"),
         }
     }

@@ -4,7 +4,7 @@ use tollgate_types::{AccountId, KeyId};
 
 use super::Factory;
 use super::samples::{account, at, at_once, key, kind, warm_up};
-use crate::{AccountState, Key, KeyMode, KeyOwner, KeyState, Limits, NewKey, StorageErrorKind};
+use crate::{AccountState, Compat, Key, KeyMode, KeyOwner, KeyState, Limits, NewKey, StorageErrorKind};
 
 fn prefix(number: u128) -> [u8; 16] {
     number.to_be_bytes()
@@ -18,6 +18,7 @@ pub async fn create_then_find(factory: Factory) {
     let mut full = key(u128::MAX, account(1).id);
     full.key.name = "production — \"Zoë\"".to_owned();
     full.key.mode = KeyMode::Test;
+    full.key.compat = Compat::Lenient;
     full.key.expires_at = Some(at(60));
     storage.keys.create(plain.clone()).await.unwrap();
     storage.keys.create(full.clone()).await.unwrap();
@@ -43,6 +44,27 @@ pub async fn unknown_digest_finds_nothing(factory: Factory) {
     for number in [0, 2, u128::MAX] {
         assert_eq!(storage.keys.find(prefix(number)).await.unwrap(), None);
     }
+}
+
+/// How lenient a key is can be changed as often as one likes; nothing else about it changes.
+pub async fn compat_is_changed(factory: Factory) {
+    let storage = factory.open().await;
+    storage.accounts.create(account(1)).await.unwrap();
+    let mut expected = key(1, account(1).id);
+    storage.keys.create(expected.clone()).await.unwrap();
+    for compat in [Compat::Lenient, Compat::Lenient, Compat::Strict] {
+        let changed = storage
+            .keys
+            .set_compat(KeyId::from_u128(1), compat)
+            .await
+            .unwrap();
+        expected.key.compat = compat;
+        assert_eq!(changed, expected.key);
+        let found = storage.keys.find(prefix(1)).await.unwrap().unwrap();
+        assert_eq!(found.key, expected.key);
+    }
+    let missing = storage.keys.set_compat(KeyId::from_u128(2), Compat::Strict).await;
+    assert_eq!(kind(missing), StorageErrorKind::NotFound);
 }
 
 /// States are for the caller to judge: revoked keys and keys of suspended accounts are found.

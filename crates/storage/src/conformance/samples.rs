@@ -11,8 +11,8 @@ use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId,
 
 use super::BoxFuture;
 use crate::{
-    Account, AccountState, Grant, HoldOutcome, Key, KeyMode, KeyState, Limits, NewHold, NewKey, Settlement,
-    Storage, StorageError, StorageErrorKind,
+    Account, AccountState, Compat, Grant, HoldOutcome, Key, KeyMode, KeyState, Limits, NewHold, NewKey,
+    Settlement, Storage, StorageError, StorageErrorKind,
 };
 
 /// 2026-11-20, 13:30:00 UTC.
@@ -77,6 +77,7 @@ pub(super) fn key(number: u128, account: AccountId) -> NewKey {
         digest,
         last4: "wxyz".to_owned(),
         mode: KeyMode::Live,
+        compat: Compat::Strict,
         state: KeyState::Active,
         created_at: START,
         expires_at: None,

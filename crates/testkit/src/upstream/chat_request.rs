@@ -1,14 +1,36 @@
 //! What the fake upstream reads out of a chat completion request before it answers.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::embeddings::Embeddings;
+
+/// The shape of a request, and of the answer to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Shape {
+    #[default]
+    Chat,
+    Messages,
+    Responses,
+}
+
+impl Shape {
+    /// The one of this path, if it generates text.
+    pub fn of(path: &str) -> Option<Self> {
+        let ends = [
+            ("/chat/completions", Shape::Chat),
+            ("/messages", Shape::Messages),
+            ("/responses", Shape::Responses),
+        ];
+        let found = ends.into_iter().find(|(end, _)| path.ends_with(end));
+        found.map(|(_, shape)| shape)
+    }
+}
 
 /// The part of a `POST …/chat/completions` body that decides about the answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ChatRequest {
-    /// Whether it is in the format of messages.
-    pub messages_format: bool,
+    /// The format that it is in.
+    pub shape: Shape,
     /// `model`, as sent.
     pub model: String,
     /// `stream`, false when absent.
@@ -37,17 +59,17 @@ pub(super) struct ChatRequest {
 
 impl ChatRequest {
     /// Reads a request body; the error is the text of the 400 that a provider would send.
-    pub fn parse(body: &[u8], messages_format: bool) -> Result<Self, String> {
+    pub fn parse(body: &[u8], shape: Shape) -> Result<Self, String> {
         let value: Value = serde_json::from_slice(body)
             .map_err(|error| format!("We could not parse the JSON body of your request: {error}"))?;
         let Some(model) = value.get("model").and_then(Value::as_str) else {
             return Err("you must provide a model parameter".to_owned());
         };
-        let Some(messages) = value
-            .get("messages")
-            .and_then(Value::as_array)
-            .filter(|list| !list.is_empty())
-        else {
+        let said = match shape {
+            Shape::Responses => responses_input(&value),
+            Shape::Chat | Shape::Messages => value.get("messages").and_then(Value::as_array).cloned(),
+        };
+        let Some(messages) = said.filter(|list| !list.is_empty()) else {
             return Err(
                 "Invalid 'messages': empty array. Expected an array with minimum length 1.".to_owned(),
             );
@@ -57,11 +79,11 @@ impl ChatRequest {
         let wants_logprobs = value.get("logprobs").and_then(Value::as_bool).unwrap_or(false);
         let alternatives = value.get("top_logprobs").and_then(Value::as_u64).unwrap_or(0);
         let text_bytes: usize = messages.iter().map(|message| message_text(message).len()).sum();
-        if messages_format && value.get("max_tokens").and_then(Value::as_u64).is_none() {
+        if shape == Shape::Messages && value.get("max_tokens").and_then(Value::as_u64).is_none() {
             return Err("max_tokens: Field required".to_owned());
         }
         Ok(Self {
-            messages_format,
+            shape,
             model: model.to_owned(),
             stream: value.get("stream").and_then(Value::as_bool).unwrap_or(false),
             include_usage: option("include_usage").unwrap_or(false),
@@ -71,7 +93,8 @@ impl ChatRequest {
                 .and_then(Value::as_u64)
                 .map_or(1, |n| n.clamp(1, 128) as usize),
             max_tokens: (value.get("max_completion_tokens").and_then(Value::as_u64))
-                .or_else(|| value.get("max_tokens").and_then(Value::as_u64)),
+                .or_else(|| value.get("max_tokens").and_then(Value::as_u64))
+                .or_else(|| value.get("max_output_tokens").and_then(Value::as_u64)),
             stops: stops(value.get("stop").or_else(|| value.get("stop_sequences"))),
             logprobs: wants_logprobs.then_some(alternatives as usize),
             response_format: value
@@ -87,6 +110,15 @@ impl ChatRequest {
             prompt_tokens: (text_bytes as u64).div_ceil(4).max(1),
             embeddings: None,
         })
+    }
+}
+
+/// The items of a request for a response; a text is one of the user.
+fn responses_input(value: &Value) -> Option<Vec<Value>> {
+    match value.get("input")? {
+        Value::String(text) => Some(vec![json!({"role": "user", "content": text})]),
+        Value::Array(items) => Some(items.clone()),
+        _ => None,
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::{sleep, timeout};
 
-use super::chat_request::ChatRequest;
+use super::chat_request::{ChatRequest, Shape};
 use super::composed::Composed;
 use super::embeddings;
 use super::plan::{Ending, Piece, Plan};
@@ -48,7 +48,7 @@ async fn serve_one(
     head.request.connection = number;
     head.request.sequence = script.count_request();
     let sequence = head.request.sequence;
-    let early = if is_chat(&head.request) || is_embeddings(&head.request) {
+    let early = if shape_of(&head.request).is_some() || is_embeddings(&head.request) {
         script.reply_before_body()
     } else {
         None
@@ -101,9 +101,8 @@ async fn serve_one(
     }
 }
 
-fn is_chat(request: &ReceivedRequest) -> bool {
-    let path = request.bare_path();
-    request.method == "POST" && (path.ends_with("/chat/completions") || path.ends_with("/messages"))
+fn shape_of(request: &ReceivedRequest) -> Option<Shape> {
+    Shape::of(request.bare_path()).filter(|_| request.method == "POST")
 }
 
 fn is_embeddings(request: &ReceivedRequest) -> bool {
@@ -119,22 +118,30 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
             None,
         );
     }
+    if request.method == "GET"
+        && let Some(reply) = script.file_reply(path)
+    {
+        return (reply, None);
+    }
     if !script.admits(request) {
         return (
             Reply::error(401, "invalid_api_key", "Incorrect API key provided."),
             None,
         );
     }
-    if is_chat(request) || is_embeddings(request) {
-        let parsed = if is_chat(request) {
-            ChatRequest::parse(&request.body, path.ends_with("/messages"))
-        } else {
-            embeddings::parse(&request.body)
+    let shape = shape_of(request);
+    if shape.is_some() || is_embeddings(request) {
+        let parsed = match shape {
+            Some(shape) => ChatRequest::parse(&request.body, shape),
+            None => embeddings::parse(&request.body),
         };
         return match parsed {
             Ok(chat) => (script.chat_reply(&chat), Some(chat)),
             Err(problem) => (Reply::error(400, "invalid_request", &problem), None),
         };
+    }
+    if request.method == "POST" && path.ends_with("/moderations") {
+        return (script.moderations_reply(&request.body), None);
     }
     if request.method == "GET" && path.ends_with("/models") {
         return (script.models_reply(None), None);

@@ -1,5 +1,6 @@
-//! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions` and `POST …/embeddings`, Anthropic's
-//! `POST …/messages`, and `GET …/models`, byte by byte.
+//! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions`, `POST …/embeddings`,
+//! `POST …/moderations` and `POST …/responses`, Anthropic's `POST …/messages`, and `GET …/models`, byte by byte; other
+//! paths have what a test puts there.
 //!
 //! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
 //! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
@@ -16,9 +17,11 @@ mod faults;
 mod gate;
 mod gzip;
 mod messages;
+mod moderations;
 mod plan;
 mod received;
 mod reply;
+mod responses;
 mod schema;
 mod script;
 mod served;
@@ -52,7 +55,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The running upstream. It stops, with all its connections, when it is dropped.
 ///
-/// A chat completion, or a message, gets the first of: the queue of its model, the common queue, the directive in its last user
+/// A chat completion, a message or a response gets the first of: the queue of its model, the common queue, the directive in its last user
 /// message, the standing reply of its model, the default (an echo). Embeddings get the same with their last text; of an
 /// answer nothing but the usage matters to them.
 pub struct FakeUpstream {
@@ -122,6 +125,12 @@ impl FakeUpstream {
         self.script.change(|state| state.models_queue.push_back(reply));
     }
 
+    /// Adds a reply for the next moderation. Without one, what says "violent" is violence.
+    pub fn push_for_moderations(&self, reply: Reply) {
+        self.script
+            .change(|state| state.moderations_queue.push_back(reply));
+    }
+
     /// Sets the reply for when nothing else is scripted.
     pub fn set_default(&self, reply: Reply) {
         self.script.change(|state| state.default = reply);
@@ -137,6 +146,12 @@ impl FakeUpstream {
     pub fn set_models<T: Into<String>>(&self, models: impl IntoIterator<Item = T>) {
         self.script
             .change(|state| state.models = models.into_iter().map(Into::into).collect());
+    }
+
+    /// Sets the standing reply for a `GET` of this path, whoever asks: what callers name by its address.
+    pub fn set_file(&self, path: &str, reply: Reply) {
+        self.script
+            .change(|state| state.files.insert(path.to_owned(), reply));
     }
 
     /// Demands this key as `Authorization: Bearer`, `x-api-key` or `api-key`; others get 401.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::chat_request::ChatRequest;
+use super::chat_request::{ChatRequest, Shape};
 use super::completion;
 use super::composed::Composed;
 use super::delivery::{At, Framing, How};
@@ -12,6 +12,7 @@ use super::gate::Gate;
 use super::gzip;
 use super::messages;
 use super::reply::{Content, Reply};
+use super::responses;
 use super::sse;
 use super::stream::{self, Event};
 use super::writes::{cut, framed, joined, regrouped};
@@ -139,9 +140,10 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
     };
     match (&reply.content, answered) {
         (Content::Answer(answer), Some((request, composed))) if request.stream => {
-            let mut events = match request.messages_format {
-                true => messages::events(answer, composed),
-                false => stream::events(answer, composed, request),
+            let mut events = match request.shape {
+                Shape::Chat => stream::events(answer, composed, request),
+                Shape::Messages => messages::events(answer, composed),
+                Shape::Responses => responses::events(answer, composed),
             };
             if !reply.delivery.done {
                 events.pop();
@@ -150,9 +152,10 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
             if reply.delivery.endless {
                 events.retain(|event| event.content);
                 let said = composed.tokens.completion;
-                let more = match request.messages_format {
-                    true => messages::filler(said),
-                    false => stream::filler(answer, composed, request, said),
+                let more = match request.shape {
+                    Shape::Chat => stream::filler(answer, composed, request, said),
+                    Shape::Messages => messages::filler(said),
+                    Shape::Responses => responses::filler(said),
                 };
                 forever = Some(Piece {
                     wait: reply.delivery.pace,
@@ -184,9 +187,10 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
                 return (plain(Bytes::from_static(b"{\"id\":")), Some(blank), false);
             }
             let piece = Piece {
-                bytes: match request.messages_format {
-                    true => messages::body(answer, composed),
-                    false => completion::body(answer, composed, request),
+                bytes: match request.shape {
+                    Shape::Chat => completion::body(answer, composed, request),
+                    Shape::Messages => messages::body(answer, composed),
+                    Shape::Responses => responses::body(answer, composed),
                 }
                 .into(),
                 said: Some(composed.tokens.completion),

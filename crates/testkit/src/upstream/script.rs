@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::chat_request::ChatRequest;
 use super::directive;
+use super::moderations;
 use super::received::ReceivedRequest;
 use super::reply::Reply;
 use super::served::{End, Served};
@@ -25,7 +26,9 @@ pub(super) struct State {
     pub model_defaults: HashMap<String, Reply>,
     pub default: Reply,
     pub models_queue: VecDeque<Reply>,
+    pub moderations_queue: VecDeque<Reply>,
     pub models: Vec<String>,
+    pub files: HashMap<String, Reply>,
     pub api_key: Option<String>,
     pub keep_requests: bool,
     pub requests: Vec<ReceivedRequest>,
@@ -43,7 +46,9 @@ impl Script {
             model_defaults: HashMap::new(),
             default: Reply::answer(super::Answer::default()),
             models_queue: VecDeque::new(),
+            moderations_queue: VecDeque::new(),
             models: vec!["fake-model".to_owned()],
+            files: HashMap::new(),
             api_key: None,
             keep_requests: true,
             requests: Vec::new(),
@@ -138,6 +143,17 @@ impl Script {
             },
         };
         Reply::body(200, "application/json", body.to_string())
+    }
+
+    /// The standing reply for a `GET` of this path, if there is one.
+    pub fn file_reply(&self, path: &str) -> Option<Reply> {
+        self.state().files.get(path).cloned()
+    }
+
+    /// The reply for `POST …/moderations`.
+    pub fn moderations_reply(&self, body: &[u8]) -> Reply {
+        let scripted = self.state().moderations_queue.pop_front();
+        scripted.unwrap_or_else(|| moderations::reply(body))
     }
 
     /// Whether the request carries the key that is asked for, in one of the usual headers.

@@ -5,7 +5,7 @@ use tollgate_server::control::{self, Command, RunError};
 use tollgate_types::{Error, ErrorCode};
 
 use super::start;
-use crate::cli::{Accounts, Credit, Keys, Ledger, Models, Place};
+use crate::cli::{Accounts, Compat, Credit, Keys, Ledger, Models, Place};
 use crate::failure::{Exit, Failure};
 use crate::print::{Printer, tables};
 
@@ -53,15 +53,24 @@ pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Fail
             account,
             name,
             expires_in_days,
+            compat,
         } => (
             Command::CreateKey {
                 account,
                 name,
                 expires_in_days,
+                lenient: compat == Compat::Lenient,
             },
             KNOWN_ACCOUNTS,
         ),
         Keys::List { account } => (Command::ListKeys { account }, KNOWN_ACCOUNTS),
+        Keys::SetCompat { id, compat } => (
+            Command::SetCompat {
+                id,
+                lenient: compat == Compat::Lenient,
+            },
+            KNOWN_KEYS,
+        ),
         Keys::Revoke { id } => (Command::RevokeKey { id }, KNOWN_KEYS),
     };
     match send(place, command, known)? {

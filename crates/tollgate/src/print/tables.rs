@@ -52,13 +52,14 @@ pub fn keys(keys: &[KeyView]) -> String {
             key.id.to_string(),
             last4,
             key.state.clone(),
+            key.compat.clone(),
             key.created_at.clone(),
             expires,
             key.name.clone(),
         ]
     };
     table(
-        ["ID", "KEY", "STATE", "CREATED", "EXPIRES", "NAME"],
+        ["ID", "KEY", "STATE", "COMPAT", "CREATED", "EXPIRES", "NAME"],
         keys.iter().map(row),
     )
 }

@@ -108,7 +108,7 @@ fn assert_refused(what: &str, response: &Response, code: &str, param: Option<&st
 }
 
 /// Names and payloads of the events, which must be well formed and in order.
-fn events_of(response: &Response) -> Vec<Value> {
+pub(crate) fn events_of(response: &Response) -> Vec<Value> {
     let text = response.text();
     let events: Vec<Value> = text
         .split_terminator("\n\n")

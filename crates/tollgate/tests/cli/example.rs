@@ -80,6 +80,19 @@ fn every_key_is_in_it() {
             );
         }
     }
+    let rules = shown["policy"]["rules"].as_table().unwrap();
+    for key in known_keys("[policy.rules.x]") {
+        assert!(
+            rules.values().any(|rule| rule.get(&key).is_some()),
+            "policy.rules: {key}"
+        );
+    }
+    for key in known_keys("[policy.classifier]") {
+        assert!(
+            shown["policy"]["classifier"].get(&key).is_some(),
+            "policy.classifier: {key}"
+        );
+    }
     let models = shown["models"].as_table().unwrap();
     for key in known_keys("[models.\"a/b\".limits]") {
         let mut limits = models.values().filter_map(|model| model.get("limits"));
@@ -93,9 +106,14 @@ fn its_blocks_fit_together() {
         .with("OPENAI_API_KEY", "sk-x")
         .with("TOLLGATE_PEPPER", &"p".repeat(32));
     let key = installation.write("gpu-2.key", "sk-y\n");
+    let words = installation.write("words.txt", "# words\nthermite\n");
+    let patterns = installation.write("patterns.txt", "a[0-9]+\n");
     // The server of the example is not there: nobody listens on port 1 of the loopback.
     let settings = uncommented()
         .replace("/run/secrets/gpu-2", key.to_str().unwrap())
+        .replace("/run/secrets/moderation", key.to_str().unwrap())
+        .replace("/etc/tollgate/weapons.txt", words.to_str().unwrap())
+        .replace("/etc/tollgate/weapons.regex", patterns.to_str().unwrap())
         .replace("10.0.0.6:8000", "127.0.0.1:1");
     let file = installation.write("t.toml", &settings);
     let report = installation.json(&["config", "check", "--config", file.to_str().unwrap()]);

@@ -8,6 +8,7 @@ use super::super::answer::finish_from_wire;
 use super::super::decode::lenient;
 use super::super::usage::read_usage;
 use crate::error::DecodeError;
+use crate::seal;
 
 /// Reads the events of one streamed answer of an upstream, leniently: what is unknown is passed over.
 #[derive(Debug, Default)]
@@ -126,10 +127,8 @@ impl StreamDecoder {
     }
 }
 
-/// A seal as its provider writes it; whose it is, the adapter adds.
+/// A seal as its provider writes it, also when a [`Relay`](super::super::Relay) has wrapped it already; whose it is, the
+/// adapter adds.
 fn sealed(data: &str) -> Seal {
-    Seal {
-        origin: String::new(),
-        data: data.to_owned(),
-    }
+    seal::unwrap(data).unwrap_or_default()
 }

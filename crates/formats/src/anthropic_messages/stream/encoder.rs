@@ -6,7 +6,7 @@ use tollgate_types::generate::{FinishReason, Seal};
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Credits, Usage};
 
-use super::super::answer::{finish_to_wire, message_id};
+use super::super::answer::{finish_to_wire, message_id, stop_details};
 use super::super::usage::encode_usage;
 use super::super::wire::to_bytes;
 use crate::seal;
@@ -100,11 +100,14 @@ impl StreamEncoder {
         self.start("", &mut out);
         self.close(&mut out);
         let (reason, sequence) = self.finish.take().unwrap_or((FinishReason::Stop, None));
-        let delta = json!({
+        let mut delta = json!({
             "type": "message_delta",
             "delta": {"stop_reason": finish_to_wire(reason, self.refused), "stop_sequence": sequence},
             "usage": encode_usage(usage.unwrap_or(&self.usage), cost),
         });
+        if let Some(details) = stop_details(reason) {
+            delta["delta"]["stop_details"] = details;
+        }
         push("message_delta", &delta, &mut out);
         push("message_stop", &json!({"type": "message_stop"}), &mut out);
         Bytes::from(out)

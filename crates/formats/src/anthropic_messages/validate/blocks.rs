@@ -68,7 +68,7 @@ struct Block<'a> {
 }
 
 /// Keys that are checked, whatever the type of the block.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "type",
     "text",
     "source",
@@ -84,6 +84,7 @@ const KEYS: [&str; 15] = [
     "cache_control",
     "citations",
     "title",
+    "context",
 ];
 
 /// What must be there.
@@ -244,6 +245,13 @@ impl<'a> Block<'a> {
         let source_path = path.key("source");
         match (kind, &self.source) {
             ("image", Some(source)) => source.check_image(&mut head.media, &source_path)?,
+            // What is fetched goes through the common form, which has no place for these.
+            ("document", Some(source))
+                if source.is_remote() && (self.has_citations || self.has("context")) =>
+            {
+                let what = "must be inline, with citations or a context: 'base64', 'text' or 'content'";
+                return unsupported(&source_path.key("type"), what);
+            }
             ("document", Some(source)) => source.check_document(&mut head.media, &source_path)?,
             ("image" | "document", None) => {
                 return Err(source_path.invalid("must be an object, not a string"));

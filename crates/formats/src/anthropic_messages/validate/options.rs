@@ -2,7 +2,8 @@
 
 use super::super::head::MessagesHead;
 use crate::error::{DecodeError, Flaw};
-use crate::json::{Kind, Path, Reader};
+use crate::json::{Path, Reader};
+pub(super) use crate::json::{once, open_object, small_object};
 use crate::lossless::Span;
 use crate::request::ResponseFormatKind;
 
@@ -44,37 +45,6 @@ pub(super) fn plain(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Res
 
 pub(super) fn unsupported<T>(path: &Path<'_>, why: impl std::fmt::Display) -> Result<T, Flaw> {
     Err(Box::new(DecodeError::unsupported(path.to_string(), why)))
-}
-
-/// Refuses the second appearance of a key of a small object. `seen` has one bit for each key.
-pub(super) fn once(seen: &mut u32, bit: u32, path: &Path<'_>, key: &str) -> Result<(), Flaw> {
-    if *seen & (1 << bit) != 0 {
-        return Err(path.duplicate(key));
-    }
-    *seen |= 1 << bit;
-    Ok(())
-}
-
-/// Enters an object of few keys and reads each by `read`, which gets the key's place in `keys`; others are unknown.
-pub(super) fn small_object<'a>(
-    reader: &mut Reader<'a>,
-    keys: &[&str],
-    path: &Path<'_>,
-    mut read: impl FnMut(&mut Reader<'a>, &str, &Path<'_>) -> Result<(), Flaw>,
-) -> Result<(), Flaw> {
-    reader.object_at(path)?;
-    let mut seen = 0;
-    while let Some(key) = reader.key()? {
-        let here = path.key(&key.name);
-        let Some(bit) = keys.iter().position(|name| **name == *key.name) else {
-            return Err(Box::new(DecodeError::unknown(here.to_string())));
-        };
-        once(&mut seen, bit as u32, path, keys[bit])?;
-        if !reader.take_null()? {
-            read(reader, keys[bit], &here)?;
-        }
-    }
-    Ok(())
 }
 
 fn each_string(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
@@ -245,12 +215,4 @@ pub(super) fn cache_control(
         head.own_hints.push("cache_control");
     }
     Ok(())
-}
-
-/// An object of any content.
-pub(super) fn open_object(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
-    if reader.kind()? != Kind::Object {
-        return reader.object_at(path);
-    }
-    reader.skip()
 }

@@ -86,8 +86,14 @@ impl Source {
             Some(_) => return Err(path.key("type").invalid("must be one of 'base64' or 'url'")),
         }
         media.images += 1;
+        media.addresses += u32::from(self.is_remote());
         media.inline_bytes += self.data_bytes.unwrap_or(0);
         Ok(())
+    }
+
+    /// Whether the bytes are at an address.
+    pub(super) fn is_remote(&self) -> bool {
+        self.kind == Some("url")
     }
 
     /// The rules for a document.
@@ -110,10 +116,8 @@ impl Source {
             Some("content") if !self.has_content => return Err(path.missing("content")),
             Some("content") => {}
             Some("file") => return no_files(path),
-            // Nobody here knows how large it is, and so what it can cost.
-            Some(_) => {
-                return unsupported(&path.key("type"), "must be inline: 'base64', 'text' or 'content'");
-            }
+            Some(_) if !self.has_url => return Err(path.missing("url")),
+            Some(_) => media.addresses += 1,
         }
         media.files += 1;
         Ok(())

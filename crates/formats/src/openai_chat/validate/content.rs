@@ -131,7 +131,10 @@ fn image(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<
                 once(&mut seen, 0, path, "url")?;
                 let url = reader.string_at(&here)?;
                 has_url = true;
-                media.inline_bytes += inline_bytes(url.raw, &here)?;
+                match inline_bytes(url.raw, &here)? {
+                    0 => media.addresses += 1,
+                    bytes => media.inline_bytes += bytes,
+                }
             }
             "detail" => {
                 once(&mut seen, 1, path, "detail")?;

@@ -750,6 +750,7 @@ fn media_are_counted() {
         images: 2,
         audio: 1,
         files: 2,
+        addresses: 1,
         inline_bytes: 26 + 4 + 30,
     };
     assert_eq!(accepted(&body).media, expected);

@@ -59,6 +59,7 @@ fn context() -> CallContext {
         permit: Permit::Free("test"),
         header_timeout: Duration::from_secs(20),
         idle_timeout: Duration::from_secs(20),
+        inspected: false,
     }
 }
 

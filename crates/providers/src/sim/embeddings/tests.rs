@@ -19,6 +19,7 @@ async fn embed(input: Value, members: Value) -> Result<(EmbedResponse, EmbedAnsw
         permit: Permit::Free("test"),
         header_timeout: Duration::from_secs(60),
         idle_timeout: Duration::from_secs(60),
+        inspected: false,
     };
     let call = EmbedCall {
         body: Bytes::from(body.to_string()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::super::chat_request::ChatRequest;
+use super::super::chat_request::{ChatRequest, Shape};
 use super::super::composed::Composed;
 use super::super::plan::Plan;
 use super::super::{Answer, Framing, LineEnd, Reply, Writes};
@@ -74,7 +74,11 @@ async fn framings_end_in_their_own_way() {
 
 /// The writes of a reply, as they would be made.
 fn writes(reply: &Reply) -> Vec<Vec<u8>> {
-    let chat = ChatRequest::parse(request(json!({"stream": true})).to_string().as_bytes(), false).unwrap();
+    let chat = ChatRequest::parse(
+        request(json!({"stream": true})).to_string().as_bytes(),
+        Shape::Chat,
+    )
+    .unwrap();
     let composed = Composed::new(&Answer::words(3), &chat, "id".into(), 1);
     let plan = Plan::new(reply, Some((&chat, &composed)), 1);
     plan.pieces

@@ -92,7 +92,9 @@ async fn every_fault_has_its_code_and_its_place() {
             "messages[0].content[0].source.type",
         ),
         (
-            user(json!({"type": "document", "source": {"type": "url", "url": "https://example.com/a.pdf"}})),
+            user(
+                json!({"type": "document", "source": {"type": "url", "url": "https://example.com/a.pdf"}, "context": "c"}),
+            ),
             unsupported,
             "messages[0].content[0].source.type",
         ),

@@ -279,11 +279,6 @@ async fn what_chat_completions_cannot_tell_it_is_refused() {
             "temperature",
         ),
         (
-            json!({"response_format": {"type": "json_object"}}),
-            "unsupported_parameter",
-            "response_format",
-        ),
-        (
             json!({"tools": [{"type": "custom", "custom": {"name": "c"}}]}),
             "unsupported_parameter",
             "tools[0].type",

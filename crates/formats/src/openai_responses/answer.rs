@@ -1,0 +1,163 @@
+//! Whole answers, from the wire to the common form and back.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tollgate_types::Credits;
+use tollgate_types::generate::{Choice, FinishReason, GenerateResponse, Part, Reasoning, Seal, ToolCall};
+
+use super::decode::{call_from_wire, lenient, part_from_wire, reasoned};
+use super::echo::Echo;
+use super::identity::Identity;
+use super::object::{self, State};
+use super::usage::{encode_usage, read_usage};
+use super::wire::{self, Answer, to_bytes};
+use crate::error::DecodeError;
+
+/// Reads a whole answer of an upstream, leniently. Items of unknown types are left out.
+pub fn decode_response(body: &[u8]) -> Result<GenerateResponse, DecodeError> {
+    let answer: Answer = lenient(body)?;
+    let (mut parts, mut tool_calls, mut logprobs) = (Vec::new(), Vec::new(), Vec::new());
+    for item in &answer.output {
+        let Ok(item) = wire::Item::deserialize(item) else {
+            continue;
+        };
+        match item.kind.as_deref() {
+            Some("message") => {
+                let Some(wire::Content::Parts(content)) = item.content else {
+                    continue;
+                };
+                for mut part in content {
+                    logprobs.append(&mut part.logprobs.take().unwrap_or_default());
+                    parts.extend(part_from_wire(part));
+                }
+            }
+            Some("function_call" | "custom_tool_call") => tool_calls.extend(call_from_wire(item)),
+            Some("reasoning") => parts.extend(reasoning_from_upstream(item).map(Part::Reasoning)),
+            _ => {}
+        }
+    }
+    let reason = answer.incomplete_details.and_then(|details| details.reason);
+    let finish = finish_from_wire(
+        answer.status.as_deref(),
+        reason.as_deref(),
+        !tool_calls.is_empty(),
+    );
+    Ok(GenerateResponse {
+        id: answer.id,
+        created: answer.created_at.as_f64().map_or(0, |seconds| seconds as i64),
+        model: answer.model,
+        choices: vec![Choice {
+            index: 0,
+            parts,
+            tool_calls,
+            finish,
+            stop_sequence: None,
+            logprobs: (!logprobs.is_empty()).then(|| json!({"content": logprobs, "refusal": null})),
+            extra: Map::new(),
+        }],
+        usage: answer.usage.as_ref().and_then(read_usage),
+        extra: Map::new(),
+    })
+}
+
+/// Reasoning as its provider sends it; whose it is, the adapter adds.
+fn reasoning_from_upstream(item: wire::Item) -> Option<Reasoning> {
+    let text = reasoned(&item);
+    let data = item.encrypted_content.unwrap_or_default();
+    if text.is_empty() && data.is_empty() {
+        return None;
+    }
+    Some(Reasoning {
+        text: (!text.is_empty()).then_some(text),
+        seal: (!data.is_empty()).then_some(Seal {
+            origin: String::new(),
+            data,
+        }),
+    })
+}
+
+/// Why an answer ended.
+pub(super) fn finish_from_wire(
+    status: Option<&str>,
+    reason: Option<&str>,
+    called_tools: bool,
+) -> FinishReason {
+    match (status, reason) {
+        (Some("incomplete"), Some("content_filter")) => FinishReason::ContentFilter,
+        (Some("incomplete"), _) => FinishReason::Length,
+        _ if called_tools => FinishReason::ToolCalls,
+        _ => FinishReason::Stop,
+    }
+}
+
+/// Writes a whole answer: `cost` is what it costs the caller. Without `show_reasoning`, what was reasoned is left out
+/// and only its seals are kept.
+pub fn encode_response(
+    response: &GenerateResponse,
+    identity: &Identity,
+    echo: &Echo,
+    completed_at: i64,
+    cost: Option<Credits>,
+    show_reasoning: bool,
+) -> Vec<u8> {
+    let Some(choice) = response.choices.first() else {
+        return to_bytes(&object::response(identity, echo, State::begun(), Vec::new()));
+    };
+    let usage = encode_usage(&response.usage.unwrap_or_default(), cost);
+    let state = State::ended(choice.finish, usage, completed_at);
+    let output = output(choice, identity, echo, show_reasoning);
+    to_bytes(&object::response(identity, echo, state, output))
+}
+
+/// The items of an answer. What stands one after the other of one message is one item.
+fn output(choice: &Choice, identity: &Identity, echo: &Echo, show_reasoning: bool) -> Vec<Value> {
+    let status = object::status_of(choice.finish);
+    let mut output: Vec<Value> = Vec::new();
+    let mut said: Vec<Value> = Vec::new();
+    let logprobs = choice
+        .logprobs
+        .as_ref()
+        .and_then(|logprobs| logprobs["content"].as_array());
+    let mut logprobs = logprobs.cloned().unwrap_or_default();
+    let say = |said: &mut Vec<Value>, output: &mut Vec<Value>| {
+        if !said.is_empty() {
+            let id = identity.item_id("msg", output.len());
+            output.push(object::message(&id, status, said));
+            said.clear();
+        }
+    };
+    for part in &choice.parts {
+        match part {
+            Part::Text(text) if !text.is_empty() => {
+                said.push(object::text_part(text, &std::mem::take(&mut logprobs)));
+            }
+            Part::Refusal(refusal) if !refusal.is_empty() => said.push(object::refusal_part(refusal)),
+            Part::Reasoning(reasoning) => {
+                say(&mut said, &mut output);
+                let id = identity.item_id("rs", output.len());
+                output.push(object::reasoning(&id, reasoning, show_reasoning));
+            }
+            _ => {}
+        }
+    }
+    say(&mut said, &mut output);
+    for call in &choice.tool_calls {
+        let call = ToolCall {
+            custom: call.custom || echo.is_custom(&call.name),
+            ..call.clone()
+        };
+        let id = identity.item_id(object::call_prefix(call.custom), output.len());
+        output.push(object::call(&id, status, &call));
+    }
+    output
+}
+
+/// A call of which nothing but its name is known yet.
+pub(super) fn begun_call(id: &str, name: &str, custom: bool) -> ToolCall {
+    ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        arguments: String::new(),
+        custom,
+    }
+}

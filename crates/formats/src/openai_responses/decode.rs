@@ -1,0 +1,328 @@
+//! Requests from the wire to the common form.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tollgate_types::generate::{
+    File, GenerateRequest, Message, Part, Place, Reasoning, ResponseFormat, Role, Sampling, Tool, ToolCall,
+    ToolChoice,
+};
+
+use super::{validate, wire};
+use crate::error::DecodeError;
+use crate::seal;
+
+/// Reads a request. It accepts exactly what [`validate()`] accepts. The response before it is not a part of it: whoever
+/// keeps responses puts their items in front ([`prepend_items`](super::prepend_items)).
+pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
+    validate(body)?;
+    let request: wire::Request = serde_json::from_slice(body)
+        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be read: {error}.")))?;
+    Ok(request_from_wire(request))
+}
+
+fn request_from_wire(request: wire::Request) -> GenerateRequest {
+    let mut messages: Vec<Message> = request.instructions.into_iter().map(instructions).collect();
+    match request.input {
+        None => {}
+        Some(wire::Input::Text(text)) => messages.push(Message {
+            role: Role::User,
+            parts: vec![Part::Text(text)],
+            place: Place {
+                path: "input".to_owned(),
+                content: "input".to_owned(),
+                first: None,
+            },
+            ..Message::default()
+        }),
+        Some(wire::Input::Items(items)) => {
+            for (index, item) in items.into_iter().enumerate() {
+                item_into(item, index, &mut messages);
+            }
+        }
+    }
+    let text = request.text.unwrap_or(wire::Text {
+        format: None,
+        verbosity: None,
+    });
+    let reasoning = request.reasoning.unwrap_or_default();
+    let mut include = request.include.iter().flatten();
+    let logprobs = include.any(|name| name == "message.output_text.logprobs");
+    let top_logprobs = request.top_logprobs.unwrap_or(0);
+    let mut extra = Map::new();
+    // Named as in chat completions, like all that has no common meaning.
+    let tier = request
+        .service_tier
+        .filter(|tier| !matches!(&**tier, "auto" | "default"));
+    for (name, value) in [("verbosity", text.verbosity), ("service_tier", tier)] {
+        if let Some(value) = value {
+            extra.insert(name.to_owned(), Value::String(value));
+        }
+    }
+    GenerateRequest {
+        model: request.model,
+        messages,
+        max_tokens: request.max_output_tokens,
+        n: 1,
+        stream: request.stream.unwrap_or(false),
+        // The format always reports it.
+        include_usage: true,
+        stop: Vec::new(),
+        sampling: Sampling {
+            temperature: request.temperature,
+            top_p: request.top_p,
+            frequency_penalty: request.frequency_penalty,
+            presence_penalty: request.presence_penalty,
+            ..Sampling::default()
+        },
+        tools: request
+            .tools
+            .unwrap_or_default()
+            .into_iter()
+            .map(tool_from_wire)
+            .collect(),
+        tool_choice: request
+            .tool_choice
+            .as_ref()
+            .map(choice_from_wire)
+            .unwrap_or_default(),
+        parallel_tool_calls: request.parallel_tool_calls,
+        response_format: text.format.map(format_from_wire).unwrap_or_default(),
+        reasoning_effort: reasoning.effort,
+        thinking: None,
+        hide_reasoning: reasoning.summary.or(reasoning.generate_summary).is_none(),
+        user: request.user.or(request.safety_identifier),
+        top_logprobs: (logprobs || top_logprobs > 0).then_some(top_logprobs),
+        extra,
+    }
+}
+
+fn instructions(text: String) -> Message {
+    Message {
+        role: Role::System,
+        parts: vec![Part::Text(text)],
+        place: Place {
+            path: "instructions".to_owned(),
+            content: "instructions".to_owned(),
+            first: None,
+        },
+        ..Message::default()
+    }
+}
+
+/// A message of the format is one of the common form. What the model said, reasoned and called, one after the other, is
+/// one turn.
+fn item_into(value: Value, index: usize, into: &mut Vec<Message>) {
+    let path = format!("input[{index}]");
+    let item = wire::Item::deserialize(&value).unwrap_or_default();
+    let kind = item.kind.as_deref().unwrap_or("message");
+    let mut turn = Message {
+        role: Role::Assistant,
+        place: Place {
+            content: path.clone(),
+            path: path.clone(),
+            first: None,
+        },
+        ..Message::default()
+    };
+    match kind {
+        "message" => {
+            turn.role = match item.role.as_deref() {
+                Some("assistant") => Role::Assistant,
+                Some("user") => Role::User,
+                _ => Role::System,
+            };
+            content_into(item.content, &format!("{path}.content"), &mut turn);
+        }
+        "reasoning" => turn.parts.extend(reasoning_from_wire(item).map(Part::Reasoning)),
+        "function_call" | "custom_tool_call" => turn.tool_calls.extend(call_from_wire(item)),
+        "function_call_output" | "custom_tool_call_output" => {
+            turn.role = Role::Tool;
+            turn.tool_call_id = item.call_id;
+            content_into(item.output, &format!("{path}.output"), &mut turn);
+        }
+        kind => {
+            let kind = kind.to_owned();
+            turn.parts.push(Part::Foreign { kind, value });
+            into.push(turn);
+            return;
+        }
+    }
+    let goes_on = |last: &&mut Message| {
+        let is_whole = last.parts.iter().any(|part| matches!(part, Part::Foreign { .. }));
+        last.role == Role::Assistant && turn.role == Role::Assistant && !is_whole
+    };
+    match into.last_mut().filter(goes_on) {
+        Some(last) => {
+            if last.tool_calls.is_empty() && !turn.tool_calls.is_empty() {
+                // Calls are named by the place of the first of them.
+                last.place.path = turn.place.path;
+            }
+            last.parts.append(&mut turn.parts);
+            last.tool_calls.append(&mut turn.tool_calls);
+        }
+        None => into.push(turn),
+    }
+}
+
+fn content_into(content: Option<wire::Content>, path: &str, turn: &mut Message) {
+    path.clone_into(&mut turn.place.content);
+    match content {
+        None => {}
+        Some(wire::Content::Text(text)) => turn.parts.push(Part::Text(text)),
+        Some(wire::Content::Parts(parts)) => {
+            turn.place.first = Some(0);
+            for part in parts {
+                let is_cached = part
+                    .prompt_cache_breakpoint
+                    .as_ref()
+                    .is_some_and(|mark| !mark.is_null());
+                turn.parts.extend(part_from_wire(part));
+                if is_cached {
+                    turn.parts.push(Part::CacheBreakpoint);
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn part_from_wire(part: wire::Part) -> Option<Part> {
+    match &*part.kind {
+        "input_text" | "output_text" => part.text.map(Part::Text),
+        "refusal" => part.refusal.map(Part::Refusal),
+        "input_image" => Some(Part::Image {
+            url: part.image_url?,
+            detail: part.detail,
+        }),
+        "input_audio" => part.input_audio.map(|audio| Part::Audio {
+            data: audio.data,
+            format: audio.format,
+        }),
+        "input_file" => Some(Part::File(File {
+            data: Some(part.file_data?),
+            filename: part.filename,
+            ..File::default()
+        })),
+        _ => None,
+    }
+}
+
+/// How the seal of reasoning begins whose text nobody was shown: the format has no other way to say so.
+pub(super) const HIDDEN: &str = "hidden.";
+
+/// Reasoning as callers send it back; nothing for what says nothing.
+fn reasoning_from_wire(item: wire::Item) -> Option<Reasoning> {
+    let text = reasoned(&item);
+    let seal = seal::unwrap(&item.encrypted_content.unwrap_or_default());
+    let Some(mut seal) = seal else {
+        return (!text.is_empty()).then(|| Reasoning::shown(text));
+    };
+    if let Some(data) = seal.data.strip_prefix(HIDDEN) {
+        seal.data = data.to_owned();
+        return Some(Reasoning {
+            text: None,
+            seal: Some(seal),
+        });
+    }
+    let says_something = !text.is_empty() || !seal.data.is_empty();
+    says_something.then_some(Reasoning {
+        text: Some(text),
+        seal: Some(seal),
+    })
+}
+
+/// The text of reasoning: its summary, or all of it where there is none.
+pub(super) fn reasoned(item: &wire::Item) -> String {
+    let joined = |parts: &[wire::Part]| {
+        let texts: Vec<&str> = parts.iter().filter_map(|part| part.text.as_deref()).collect();
+        texts.join("\n\n")
+    };
+    match (&item.summary, &item.content) {
+        (Some(summary), _) if !summary.is_empty() => joined(summary),
+        (_, Some(wire::Content::Parts(parts))) => joined(parts),
+        _ => String::new(),
+    }
+}
+
+pub(super) fn call_from_wire(item: wire::Item) -> Option<ToolCall> {
+    let custom = item.kind.as_deref() == Some("custom_tool_call");
+    Some(ToolCall {
+        id: item.call_id?,
+        name: item.name.unwrap_or_default(),
+        arguments: if custom { item.input } else { item.arguments }.unwrap_or_default(),
+        custom,
+    })
+}
+
+fn tool_from_wire(tool: Value) -> Tool {
+    let text = |name: &str| tool.get(name).and_then(Value::as_str).map(str::to_owned);
+    let kind = text("type").unwrap_or_default();
+    let name = text("name").unwrap_or_else(|| kind.clone());
+    let some = |name: &str| tool.get(name).filter(|value| !value.is_null());
+    match &*kind {
+        "function" => Tool::Function {
+            name,
+            description: text("description"),
+            parameters: some("parameters").cloned(),
+            strict: some("strict").and_then(Value::as_bool),
+        },
+        "custom" => Tool::Custom {
+            name,
+            description: text("description"),
+            format: some("format").map(format_of_custom),
+        },
+        _ => Tool::Foreign {
+            name,
+            kind,
+            value: tool,
+        },
+    }
+}
+
+/// A grammar stands in an object of its own in the common form, as in chat completions.
+fn format_of_custom(format: &Value) -> Value {
+    match format["type"] == "grammar" {
+        true => json!({
+            "type": "grammar",
+            "grammar": {"definition": format["definition"], "syntax": format["syntax"]},
+        }),
+        false => format.clone(),
+    }
+}
+
+fn choice_from_wire(choice: &Value) -> ToolChoice {
+    let name = || choice["name"].as_str().map(str::to_owned);
+    match (choice.as_str(), choice["type"].as_str()) {
+        (Some("none"), _) => ToolChoice::None,
+        (Some("required"), _) => ToolChoice::Required,
+        (None, Some("allowed_tools")) => {
+            let tools = choice["tools"].as_array().into_iter().flatten();
+            ToolChoice::Allowed {
+                required: choice["mode"] == "required",
+                names: tools
+                    .filter_map(|tool| tool["name"].as_str().map(str::to_owned))
+                    .collect(),
+            }
+        }
+        (None, Some(kind)) => ToolChoice::Named(name().unwrap_or_else(|| kind.to_owned())),
+        _ => ToolChoice::Auto,
+    }
+}
+
+fn format_from_wire(format: wire::TextFormat) -> ResponseFormat {
+    match &*format.kind {
+        "json_object" => ResponseFormat::JsonObject,
+        "json_schema" => ResponseFormat::JsonSchema {
+            name: format.name.unwrap_or_default(),
+            description: format.description,
+            schema: format.schema,
+            strict: format.strict,
+        },
+        _ => ResponseFormat::Text,
+    }
+}
+
+/// The kind of a wire value, for those that are read leniently.
+pub(super) fn lenient<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, DecodeError> {
+    serde_json::from_slice(body)
+        .map_err(|error| DecodeError::invalid_json(format!("The answer cannot be read: {error}.")))
+}

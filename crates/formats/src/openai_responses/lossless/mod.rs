@@ -1,0 +1,44 @@
+//! From this format to an upstream that speaks it: bytes in, nearly the same bytes out. Changed are the name of the
+//! model, what the gateway itself says about a response, the wrapping of sealed reasoning, and the cost that is added.
+
+mod event;
+mod places;
+mod request;
+mod response;
+
+pub use event::{EventKind, Relay, Relayed, dress_event, response_in_event, sequence_number};
+pub use request::{RequestEdits, splice_request};
+pub use response::{ResponseHead, inspect_response, splice_response};
+
+use super::super::json::write_string;
+use crate::lossless::{Edit, Span, splice};
+use bytes::Bytes;
+use tollgate_types::generate::Seal;
+
+/// Seals as callers get them, in the order of the body.
+fn seal_edits(body: &[u8], seals: &[Span], origin: &str) -> Vec<(Span, Vec<u8>)> {
+    let wrapped = |place: &Span| {
+        let seal = Seal {
+            origin: origin.to_owned(),
+            data: serde_json::from_slice(place.of(body)).unwrap_or_default(),
+        };
+        (*place, json_string(&crate::seal::wrap(&seal)))
+    };
+    seals.iter().map(wrapped).collect()
+}
+
+/// The body with these places changed.
+fn changed(body: &[u8], mut changes: Vec<(Span, Vec<u8>)>) -> Bytes {
+    changes.sort_by_key(|(place, _)| place.start);
+    let edits: Vec<Edit<'_>> = changes
+        .iter()
+        .map(|(place, with)| Edit::replace(*place, with))
+        .collect();
+    splice(b"", body, &edits, b"")
+}
+
+fn json_string(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    write_string(&mut out, text);
+    out
+}

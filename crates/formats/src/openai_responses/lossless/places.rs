@@ -1,0 +1,186 @@
+//! Where things stand in a response object and in its items.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+use tollgate_types::{Credits, Usage};
+
+use super::super::identity::Identity;
+use super::super::usage::{encode_usage, read_usage, with_cost};
+use super::json_string;
+use crate::error::Flaw;
+use crate::json::{Kind, Reader};
+use crate::lossless::Span;
+
+/// A response object, without its content.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ObjectPlaces {
+    /// Just after the opening brace.
+    open: u32,
+    id: Option<Span>,
+    model: Option<Span>,
+    store: Option<Span>,
+    previous: Option<Span>,
+    usage: Option<Span>,
+    /// Strings that seal reasoning.
+    pub(super) seals: Vec<Span>,
+    pub(super) has_output: bool,
+    /// Whether it says that it failed.
+    pub(super) has_failed: bool,
+    /// Bytes of text, reasoning and arguments.
+    pub(super) output_bytes: u64,
+}
+
+impl ObjectPlaces {
+    /// Reads the object under the cursor.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Flaw> {
+        reader.begin_object()?;
+        let mut places = ObjectPlaces {
+            open: reader.end(),
+            ..ObjectPlaces::default()
+        };
+        while let Some(key) = reader.key()? {
+            let start = reader.place();
+            let kind = reader.kind()?;
+            match (&*key.name, kind) {
+                ("output", Kind::Array) => {
+                    places.has_output = true;
+                    reader.begin_array()?;
+                    while reader.item()? {
+                        let item = Item::read(reader)?;
+                        places.output_bytes += item.output_bytes;
+                        places.seals.extend(item.seal);
+                    }
+                    continue;
+                }
+                ("status", Kind::String) => {
+                    let status = reader.string()?.decoded();
+                    places.has_failed |= matches!(&*status, "failed" | "cancelled");
+                    continue;
+                }
+                ("error", kind) => places.has_failed |= kind != Kind::Null,
+                _ => {}
+            }
+            reader.skip()?;
+            let value = Some(Span::new(start, reader.end()));
+            match &*key.name {
+                "id" => places.id = value,
+                "model" => places.model = value,
+                "store" => places.store = value,
+                "previous_response_id" => places.previous = value,
+                "usage" => places.usage = value,
+                _ => {}
+            }
+        }
+        Ok(places)
+    }
+
+    /// What it says was consumed.
+    pub(super) fn usage(&self, body: &[u8]) -> Option<Usage> {
+        let report: Value = serde_json::from_slice(self.usage?.of(body)).ok()?;
+        read_usage(&report)
+    }
+
+    /// What the gateway itself says about the response, in the places of what the upstream says.
+    pub(super) fn edits(&self, identity: &Identity) -> Vec<(Span, Vec<u8>)> {
+        let previous = identity.previous_response_id.as_deref();
+        let said = [
+            ("id", self.id, json_string(&identity.id())),
+            ("model", self.model, json_string(&identity.model)),
+            ("store", self.store, identity.store.to_string().into_bytes()),
+            (
+                "previous_response_id",
+                self.previous,
+                previous.map_or_else(|| b"null".to_vec(), json_string),
+            ),
+        ];
+        said.into_iter()
+            .map(|(name, place, value)| self.edit(name, place, value))
+            .collect()
+    }
+
+    /// The report with the cost; what the gateway counted, where there is none.
+    pub(super) fn usage_edit(&self, body: &[u8], counted: &Usage, cost: Credits) -> (Span, Vec<u8>) {
+        let report = self
+            .usage
+            .and_then(|place| serde_json::from_slice(place.of(body)).ok());
+        let report = match report {
+            Some(Value::Object(mut report)) => {
+                with_cost(&mut report, Some(cost));
+                Value::Object(report)
+            }
+            _ => encode_usage(counted, Some(cost)),
+        };
+        self.edit("usage", self.usage, report.to_string().into_bytes())
+    }
+
+    fn edit(&self, name: &str, place: Option<Span>, value: Vec<u8>) -> (Span, Vec<u8>) {
+        match place {
+            Some(place) => (place, value),
+            None => (
+                Span::at(self.open),
+                [&*json_string(name), b":", &*value, b","].concat(),
+            ),
+        }
+    }
+}
+
+/// An item of the output, without its content.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Item<'a> {
+    pub(super) kind: Cow<'a, str>,
+    /// The string that seals it, if it is reasoning.
+    pub(super) seal: Option<Span>,
+    /// Bytes of text, reasoning and arguments.
+    pub(super) output_bytes: u64,
+}
+
+impl<'a> Item<'a> {
+    /// Reads the value under the cursor. What is no object has nothing in it.
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, Flaw> {
+        let mut item = Item::default();
+        if reader.kind()? != Kind::Object {
+            reader.skip()?;
+            return Ok(item);
+        }
+        reader.begin_object()?;
+        while let Some(key) = reader.key()? {
+            let start = reader.place();
+            match (&*key.name, reader.kind()?) {
+                ("type", Kind::String) => item.kind = reader.string()?.decoded(),
+                ("encrypted_content", Kind::String) => {
+                    reader.string()?;
+                    item.seal = Some(Span::new(start, reader.end()));
+                }
+                ("arguments" | "input", Kind::String) => {
+                    item.output_bytes += reader.string()?.len as u64;
+                }
+                ("content" | "summary", Kind::Array) => {
+                    reader.begin_array()?;
+                    while reader.item()? {
+                        item.output_bytes += part_bytes(reader)?;
+                    }
+                }
+                _ => reader.skip()?,
+            }
+        }
+        item.seal = item.seal.filter(|_| item.kind == "reasoning");
+        Ok(item)
+    }
+}
+
+fn part_bytes(reader: &mut Reader<'_>) -> Result<u64, Flaw> {
+    if reader.kind()? != Kind::Object {
+        reader.skip()?;
+        return Ok(0);
+    }
+    let mut bytes = 0;
+    reader.begin_object()?;
+    while let Some(key) = reader.key()? {
+        match (&*key.name, reader.kind()?) {
+            ("text" | "refusal", Kind::String) => bytes += reader.string()?.len as u64,
+            _ => reader.skip()?,
+        }
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,150 @@
+//! From events to the common form.
+
+use serde_json::{Value, json};
+use tollgate_types::generate::Seal;
+use tollgate_types::stream::StreamEvent;
+
+use super::super::answer::finish_from_wire;
+use super::super::decode::lenient;
+use super::super::usage::read_usage;
+use crate::error::DecodeError;
+
+/// Reads the events of one streamed answer of an upstream, leniently: what is unknown is passed over.
+#[derive(Debug, Default)]
+pub struct StreamDecoder {
+    /// Calls that began: the index of each among the items, and whether anything of its arguments came.
+    calls: Vec<(u64, bool)>,
+    /// Whether text of the open reasoning came, in which of the two ways, and whether another part of it began.
+    reasoned: Option<&'static str>,
+    breaks: bool,
+}
+
+impl StreamDecoder {
+    /// What the data of one event says. The error is that of a text that is no event. Error objects say nothing here: a
+    /// [`Relay`](super::super::Relay) tells them.
+    pub fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
+        let event: Value = lenient(data)?;
+        let piece = || event["delta"].as_str().unwrap_or_default().to_owned();
+        let index = event["output_index"].as_u64().unwrap_or(0);
+        let mut events = Vec::new();
+        match event["type"].as_str().unwrap_or_default() {
+            "response.created" => events.push(start(&event["response"])),
+            "response.output_text.delta" => events.push(StreamEvent::Text {
+                choice: 0,
+                text: piece(),
+                logprobs: logprobs(&event["logprobs"]),
+            }),
+            "response.refusal.delta" => events.push(StreamEvent::Refusal {
+                choice: 0,
+                text: piece(),
+            }),
+            "response.reasoning_summary_part.added" => self.breaks = self.reasoned.is_some(),
+            "response.reasoning_summary_text.delta" => self.reasoning("summary", piece(), &mut events),
+            // Two names for the same.
+            "response.reasoning_text.delta" | "response.reasoning.delta" => {
+                self.reasoning("content", piece(), &mut events);
+            }
+            "response.output_item.added" => self.added(index, &event["item"], &mut events),
+            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
+                self.arguments(index, piece(), &mut events);
+            }
+            "response.output_item.done" => self.done(index, &event["item"], &mut events),
+            "response.completed" | "response.incomplete" => self.end(&event["response"], &mut events),
+            _ => {}
+        }
+        Ok(events)
+    }
+
+    fn reasoning(&mut self, way: &'static str, piece: String, events: &mut Vec<StreamEvent>) {
+        // What is shown twice is told once.
+        if *self.reasoned.get_or_insert(way) != way {
+            return;
+        }
+        if std::mem::take(&mut self.breaks) {
+            events.push(reasoned("\n\n".to_owned()));
+        }
+        events.push(reasoned(piece));
+    }
+
+    fn added(&mut self, index: u64, item: &Value, events: &mut Vec<StreamEvent>) {
+        let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
+        if matches!(&*text("type"), "function_call" | "custom_tool_call") {
+            events.push(StreamEvent::ToolCallStart {
+                choice: 0,
+                call: self.calls.len() as u32,
+                id: text("call_id"),
+                name: text("name"),
+            });
+            self.calls.push((index, false));
+        }
+    }
+
+    fn arguments(&mut self, index: u64, arguments: String, events: &mut Vec<StreamEvent>) {
+        let Some(call) = self.calls.iter().position(|(place, _)| *place == index) else {
+            return;
+        };
+        self.calls[call].1 |= !arguments.is_empty();
+        events.push(StreamEvent::ToolCallArguments {
+            choice: 0,
+            call: call as u32,
+            arguments,
+        });
+    }
+
+    fn done(&mut self, index: u64, item: &Value, events: &mut Vec<StreamEvent>) {
+        match item["type"].as_str() {
+            Some("reasoning") => {
+                let shown = self.reasoned.take().is_some();
+                let data = item["encrypted_content"].as_str().unwrap_or_default().to_owned();
+                if shown || !data.is_empty() {
+                    events.push(StreamEvent::ReasoningSeal {
+                        choice: 0,
+                        seal: Seal {
+                            origin: String::new(),
+                            data,
+                        },
+                        hidden: !shown,
+                    });
+                }
+            }
+            // Some servers send no pieces of them.
+            Some("function_call" | "custom_tool_call") if self.calls.contains(&(index, false)) => {
+                let whole = item["arguments"].as_str().or_else(|| item["input"].as_str());
+                self.arguments(index, whole.unwrap_or_default().to_owned(), events);
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&self, response: &Value, events: &mut Vec<StreamEvent>) {
+        let reason = response
+            .pointer("/incomplete_details/reason")
+            .and_then(Value::as_str);
+        events.push(StreamEvent::Finish {
+            choice: 0,
+            reason: finish_from_wire(response["status"].as_str(), reason, !self.calls.is_empty()),
+            stop_sequence: None,
+        });
+        events.extend(read_usage(&response["usage"]).map(StreamEvent::Usage));
+    }
+}
+
+fn start(response: &Value) -> StreamEvent {
+    StreamEvent::Start {
+        id: response["id"].as_str().unwrap_or_default().to_owned(),
+        created: response["created_at"]
+            .as_f64()
+            .map_or(0, |seconds| seconds as i64),
+        model: response["model"].as_str().unwrap_or_default().to_owned(),
+    }
+}
+
+fn reasoned(text: String) -> StreamEvent {
+    StreamEvent::Reasoning { choice: 0, text }
+}
+
+/// Probabilities as in chat completions, if there are any.
+fn logprobs(tokens: &Value) -> Option<Value> {
+    let tokens = tokens.as_array().filter(|tokens| !tokens.is_empty())?;
+    Some(json!({"content": tokens, "refusal": null}))
+}

@@ -1,0 +1,19 @@
+//! Streamed answers: numbered events, from `response.created` to `response.completed`.
+
+mod decoder;
+mod encoder;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::wire::to_bytes;
+use crate::sse;
+
+pub use decoder::StreamDecoder;
+pub use encoder::StreamEncoder;
+
+/// The bytes of an event, which has its type as its name.
+pub(super) fn written(event: &Value) -> Bytes {
+    let name = event["type"].as_str().unwrap_or_default();
+    sse::write_event(Some(name.as_bytes()), &to_bytes(event))
+}

@@ -1,0 +1,199 @@
+//! Content: a text, or parts by type.
+
+use super::super::head::ResponsesHead;
+use crate::error::Flaw;
+use crate::json::{Kind, Path, Reader, once, open_keys};
+
+const DETAILS: &[&str] = &["auto", "low", "high", "original"];
+
+/// Where a content stands, which decides about its types of parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    System,
+    User,
+    Assistant,
+    /// The result of a tool.
+    Output,
+}
+
+impl Place {
+    const fn types(self) -> &'static [&'static str] {
+        match self {
+            Place::System => &["input_text"],
+            Place::User => &["input_text", "input_image", "input_file", "input_audio"],
+            Place::Assistant => &["output_text", "refusal"],
+            Place::Output => &["input_text", "input_image", "input_file"],
+        }
+    }
+}
+
+/// Keys that are checked, whatever the type of the part.
+const KEYS: [&str; 10] = [
+    "type",
+    "text",
+    "refusal",
+    "image_url",
+    "detail",
+    "file_id",
+    "file_data",
+    "file_url",
+    "filename",
+    "input_audio",
+];
+
+/// Reads a string or an array of parts.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    head: &mut ResponsesHead<'_>,
+    place: Place,
+    path: &Path<'_>,
+) -> Result<(), Flaw> {
+    match reader.kind()? {
+        Kind::String => {
+            reader.string()?;
+            return Ok(());
+        }
+        Kind::Array => reader.begin_array()?,
+        other => {
+            return Err(path.invalid(format_args!(
+                "must be a string or an array of content parts, not {}",
+                other.name()
+            )));
+        }
+    }
+    let mut index = 0;
+    while reader.item()? {
+        part(reader, head, place, &path.index(index))?;
+        index += 1;
+    }
+    Ok(())
+}
+
+fn part(
+    reader: &mut Reader<'_>,
+    head: &mut ResponsesHead<'_>,
+    place: Place,
+    path: &Path<'_>,
+) -> Result<(), Flaw> {
+    reader.object_at(path)?;
+    let (mut kind, mut seen, mut inline) = (None, 0, 0);
+    while let Some(key) = reader.key()? {
+        let Some(bit) = KEYS.iter().position(|name| **name == *key.name) else {
+            reader.skip()?;
+            continue;
+        };
+        let mut sent = 0;
+        once(&mut sent, bit as u32, path, KEYS[bit])?;
+        if seen & sent != 0 {
+            return Err(path.duplicate(KEYS[bit]));
+        }
+        if reader.take_null()? {
+            continue;
+        }
+        seen |= sent;
+        let here = path.key(KEYS[bit]);
+        match KEYS[bit] {
+            "type" => kind = Some(reader.word_at(place.types(), &here)?),
+            "image_url" => inline += image_bytes(reader, &here)?,
+            "detail" => {
+                reader.word_at(DETAILS, &here)?;
+            }
+            "file_data" => inline += reader.filled_string_at(&here)?.raw.len() as u64,
+            "input_audio" => inline += audio(reader, &here)?,
+            "file_id" => {
+                return Err(here
+                    .unsupported("names a file, but no files can be uploaded here; send the bytes inline"));
+            }
+            // Nobody here knows how large it is, and so what it can cost.
+            "file_url" => return Err(here.unsupported("must be inline: send 'file_data'")),
+            _ => {
+                reader.string_at(&here)?;
+            }
+        }
+    }
+    let has = |name: &str| {
+        KEYS.iter()
+            .position(|key| *key == name)
+            .is_some_and(|bit| seen & (1 << bit) != 0)
+    };
+    let required = match kind {
+        None => "type",
+        Some("input_text" | "output_text") => "text",
+        Some("refusal") => "refusal",
+        Some("input_image") => "image_url",
+        Some("input_file") => "file_data",
+        Some(_) => "input_audio",
+    };
+    if !has(required) {
+        return Err(path.missing(required));
+    }
+    match kind {
+        Some("input_image") => head.media.images += 1,
+        Some("input_file") => head.media.files += 1,
+        Some("input_audio") => head.media.audio += 1,
+        _ => return Ok(()),
+    }
+    head.media.inline_bytes += inline;
+    Ok(())
+}
+
+/// Bytes of a data URL, none for one that the model fetches. Other schemes are refused: some model servers read
+/// `file:` from their own disk.
+fn image_bytes(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, Flaw> {
+    let url = reader.filled_string_at(path)?;
+    let text = url.decoded();
+    let has_scheme = |scheme: &str| {
+        text.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    match has_scheme("data:") {
+        true => Ok(url.raw.len() as u64),
+        false if has_scheme("https://") || has_scheme("http://") => Ok(0),
+        false => Err(path.invalid("must be an http, https or data URL")),
+    }
+}
+
+fn audio(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, Flaw> {
+    let (mut bytes, mut has_format) = (None, false);
+    open_keys(reader, &["data", "format"], path, |reader, key, path| {
+        if key == "data" {
+            bytes = Some(reader.filled_string_at(path)?.raw.len() as u64);
+        } else {
+            reader.word_at(&["wav", "mp3"], path)?;
+            has_format = true;
+        }
+        Ok(())
+    })?;
+    match (bytes, has_format) {
+        (None, _) => Err(path.missing("data")),
+        (_, false) => Err(path.missing("format")),
+        (Some(bytes), true) => Ok(bytes),
+    }
+}
+
+/// Reads the parts of reasoning, which are all of one type.
+pub(super) fn texts(reader: &mut Reader<'_>, kind: &'static str, path: &Path<'_>) -> Result<(), Flaw> {
+    reader.array_at(path)?;
+    let mut index = 0;
+    while reader.item()? {
+        let here = path.index(index);
+        let mut seen = 0;
+        open_keys(reader, &["type", "text"], &here, |reader, key, path| {
+            if key == "type" {
+                reader.word_at(&[kind], path)?;
+                seen |= 0b01;
+            } else {
+                reader.string_at(path)?;
+                seen |= 0b10;
+            }
+            Ok(())
+        })?;
+        match seen {
+            0b11 => {}
+            0b10 => return Err(here.missing("type")),
+            _ => return Err(here.missing("text")),
+        }
+        index += 1;
+    }
+    Ok(())
+}

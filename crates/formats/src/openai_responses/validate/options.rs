@@ -1,0 +1,217 @@
+//! Every top-level field but the input and the tools.
+
+use crate::error::Flaw;
+use crate::json::{Path, Reader, once, open_keys, open_object, small_object};
+use crate::request::ResponseFormatKind;
+
+/// The least cap on output tokens.
+pub(super) const LEAST_OUTPUT: i64 = 16;
+
+const EFFORTS: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+const SUMMARIES: &[&str] = &["auto", "concise", "detailed"];
+const SERVICE_TIERS: &[&str] = &[
+    "auto",
+    "default",
+    "flex",
+    "scale",
+    "priority",
+    "fast",
+    "ultrafast",
+];
+const CACHE_RETENTIONS: &[&str] = &["in_memory", "in-memory", "24h"];
+
+/// What may be asked for besides the answer.
+const INCLUDABLE: &[&str] = &[
+    SEALED_REASONING,
+    "message.output_text.logprobs",
+    "message.input_image.image_url",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "web_search_call.results",
+    "web_search_call.action.sources",
+    "code_interpreter_call.outputs",
+];
+const SEALED_REASONING: &str = "reasoning.encrypted_content";
+
+/// Fields of which nothing is kept.
+pub(super) fn plain(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Result<(), Flaw> {
+    match name {
+        "instructions" | "user" | "prompt_cache_key" => {
+            reader.string_at(path)?;
+        }
+        "safety_identifier" => {
+            reader.short_string_at(64, path)?;
+        }
+        "temperature" => {
+            reader.number_at(0.0..=2.0, path)?;
+        }
+        "top_p" => {
+            reader.number_at(0.0..=1.0, path)?;
+        }
+        "presence_penalty" | "frequency_penalty" => {
+            reader.number_at(-2.0..=2.0, path)?;
+        }
+        "top_logprobs" => {
+            reader.integer_at(0..=20, path)?;
+        }
+        "max_tool_calls" => {
+            reader.integer_at(1..=i64::MAX, path)?;
+        }
+        "parallel_tool_calls" => {
+            reader.boolean_at(path)?;
+        }
+        "service_tier" => {
+            reader.word_at(SERVICE_TIERS, path)?;
+        }
+        "prompt_cache_retention" => {
+            reader.word_at(CACHE_RETENTIONS, path)?;
+        }
+        "prompt_cache_options" => open_object(reader, path)?,
+        "metadata" => metadata(reader, path)?,
+        "stream_options" => small_object(reader, &["include_obfuscation"], path, |reader, _, path| {
+            reader.boolean_at(path).map(|_| ())
+        })?,
+        "background" => {
+            if reader.boolean_at(path)? {
+                return Err(path.unsupported("is not served here; leave it out, or send 'stream': true"));
+            }
+        }
+        "starting_after" => return Err(path.unsupported("goes on with a stream, which is not served here")),
+        "conversation" => {
+            return Err(
+                path.unsupported("is kept at the provider, which is not served here; send the 'input'")
+            );
+        }
+        "prompt" => {
+            return Err(
+                path.unsupported("is kept at the provider, which is not served here; send the 'input'")
+            );
+        }
+        "moderation" => return Err(path.unsupported("is not served here")),
+        _ => reader.skip()?,
+    }
+    Ok(())
+}
+
+fn metadata(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    reader.object_at(path)?;
+    let mut names = Vec::new();
+    while let Some(key) = reader.key()? {
+        let here = path.key(&key.name);
+        if names.len() == 16 {
+            return Err(path.invalid("must have at most 16 entries"));
+        }
+        if key.name.chars().count() > 64 {
+            return Err(path.invalid("must have keys of at most 64 characters"));
+        }
+        if names.contains(&key.name) {
+            return Err(here.duplicate_here());
+        }
+        reader.short_string_at(512, &here)?;
+        names.push(key.name);
+    }
+    Ok(())
+}
+
+/// Reads `reasoning`: whether it says anything, and whether it asks for a summary.
+pub(super) fn reasoning(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(bool, bool), Flaw> {
+    let (mut says_how, mut shows) = (false, false);
+    let keys = ["effort", "summary", "generate_summary", "mode", "context"];
+    small_object(reader, &keys, path, |reader, key, path| {
+        says_how = true;
+        match key {
+            "effort" => {
+                reader.word_at(EFFORTS, path)?;
+            }
+            "summary" | "generate_summary" => {
+                reader.word_at(SUMMARIES, path)?;
+                shows = true;
+            }
+            _ => {
+                reader.string_at(path)?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok((says_how, shows))
+}
+
+/// Reads `text`: the kind of its format.
+pub(super) fn text(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<ResponseFormatKind, Flaw> {
+    let mut kind = ResponseFormatKind::Text;
+    small_object(reader, &["format", "verbosity"], path, |reader, key, path| {
+        match key {
+            "format" => kind = format(reader, path)?,
+            _ => {
+                reader.word_at(&["low", "medium", "high"], path)?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(kind)
+}
+
+fn format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<ResponseFormatKind, Flaw> {
+    let (mut kind, mut seen) = (None, 0);
+    let keys = ["type", "name", "schema", "strict", "description"];
+    open_keys(reader, &keys, path, |reader, key, path| {
+        match key {
+            "type" => kind = Some(reader.word_at(&["text", "json_object", "json_schema"], path)?),
+            "name" => {
+                schema_name(reader, path)?;
+                seen |= 0b01;
+            }
+            "schema" => {
+                open_object(reader, path)?;
+                seen |= 0b10;
+            }
+            "strict" => {
+                reader.boolean_at(path)?;
+            }
+            _ => {
+                reader.string_at(path)?;
+            }
+        }
+        Ok(())
+    })?;
+    match (kind, seen) {
+        (None, _) => Err(path.missing("type")),
+        (Some("text"), _) => Ok(ResponseFormatKind::Text),
+        (Some("json_object"), _) => Ok(ResponseFormatKind::JsonObject),
+        (Some(_), seen) if seen & 0b01 == 0 => Err(path.missing("name")),
+        (Some(_), seen) if seen & 0b10 == 0 => Err(path.missing("schema")),
+        (Some(_), _) => Ok(ResponseFormatKind::JsonSchema),
+    }
+}
+
+fn schema_name(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    let name = reader.filled_string_at(path)?.decoded();
+    match is_plain_name(&name, 64) {
+        true => Ok(()),
+        false => Err(path.invalid("must have 1 to 64 letters, digits, underscores or dashes")),
+    }
+}
+
+/// Whether a name has letters, digits, underscores and dashes only, and not too many.
+pub(super) fn is_plain_name(name: &str, most: usize) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    (1..=most).contains(&name.len()) && name.bytes().all(fits)
+}
+
+/// Reads `include`: whether sealed reasoning is asked for.
+pub(super) fn include(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, Flaw> {
+    reader.array_at(path)?;
+    let (mut index, mut seal, mut seen) = (0, false, 0);
+    while reader.item()? {
+        let here = path.index(index);
+        let word = reader.word_at(INCLUDABLE, &here)?;
+        let bit = INCLUDABLE
+            .iter()
+            .position(|name| *name == word)
+            .unwrap_or_default();
+        once(&mut seen, bit as u32, path, word)?;
+        seal |= word == SEALED_REASONING;
+        index += 1;
+    }
+    Ok(seal)
+}

@@ -1,0 +1,210 @@
+//! Tools and the choice among them.
+
+use super::super::head::ResponsesHead;
+use super::options::is_plain_name;
+use crate::error::Flaw;
+use crate::json::{Kind, Path, Reader, open_keys, open_object};
+
+/// Tools that the caller runs and that only this format has. An upstream of this format takes them as they are.
+const RUN_BY_THE_CALLER: &[&str] = &[
+    "local_shell",
+    "apply_patch",
+    "computer",
+    "computer_use_preview",
+    "namespace",
+];
+
+/// Tools that run at the provider: they cost extra, and some reach what is kept there for others.
+const RUN_AT_THE_PROVIDER: &[&str] = &[
+    "web_search",
+    "file_search",
+    "code_interpreter",
+    "image_generation",
+    "mcp",
+    "shell",
+    "tool_search",
+];
+
+/// Reads `tools`.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    head: &mut ResponsesHead<'_>,
+    path: &Path<'_>,
+) -> Result<(), Flaw> {
+    reader.array_at(path)?;
+    while reader.item()? {
+        tool(reader, &path.index(head.tools))?;
+        head.tools += 1;
+    }
+    Ok(())
+}
+
+fn tool(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    const KEYS: [&str; 7] = [
+        "type",
+        "name",
+        "description",
+        "parameters",
+        "strict",
+        "format",
+        "tools",
+    ];
+    let kind = kind_of(&mut reader.ahead(), path)?;
+    let (mut has_name, mut name_fits) = (false, true);
+    open_keys(reader, &KEYS, path, |reader, key, path| {
+        match (key, &*kind) {
+            ("type", _) => reader.skip()?,
+            ("name", "function" | "custom" | "namespace") => {
+                let name = reader.filled_string_at(path)?.decoded();
+                name_fits = is_plain_name(&name, 128);
+                has_name = true;
+            }
+            ("description", _) => {
+                reader.string_at(path)?;
+            }
+            ("parameters", "function") => open_object(reader, path)?,
+            ("strict", "function") => {
+                reader.boolean_at(path)?;
+            }
+            ("format", "custom") => custom_format(reader, path)?,
+            ("tools", "namespace") => inner_tools(reader, path)?,
+            _ => reader.skip()?,
+        }
+        Ok(())
+    })?;
+    let is_named = matches!(&*kind, "function" | "custom" | "namespace");
+    match (is_named, has_name, name_fits) {
+        (true, false, _) => Err(path.missing("name")),
+        (true, _, false) => Err(path
+            .key("name")
+            .invalid("must have 1 to 128 letters, digits, underscores or dashes")),
+        _ => Ok(()),
+    }
+}
+
+/// The type, wherever it stands: it decides about the other keys.
+fn kind_of<'a>(reader: &mut Reader<'a>, path: &Path<'_>) -> Result<std::borrow::Cow<'a, str>, Flaw> {
+    let mut kind = None;
+    open_keys(reader, &["type"], path, |reader, _, path| {
+        kind = Some(reader.string_at(path)?.decoded());
+        Ok(())
+    })?;
+    let Some(kind) = kind else {
+        return Err(path.missing("type"));
+    };
+    let here = path.key("type");
+    if matches!(&*kind, "function" | "custom") || RUN_BY_THE_CALLER.contains(&&*kind) {
+        return Ok(kind);
+    }
+    // Some have a date or a stage behind their name.
+    if RUN_AT_THE_PROVIDER.iter().any(|known| kind.starts_with(known)) {
+        return Err(here.unsupported("is a tool that runs at the provider, which is not served here"));
+    }
+    Err(here.invalid("is no type of tool"))
+}
+
+/// The tools of a namespace are functions and custom tools.
+fn inner_tools(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    reader.array_at(path)?;
+    let mut index = 0;
+    while reader.item()? {
+        let here = path.index(index);
+        let kind = kind_of(&mut reader.ahead(), &here)?;
+        if !matches!(&*kind, "function" | "custom") {
+            return Err(here
+                .key("type")
+                .invalid("must be 'function' or 'custom' within a namespace"));
+        }
+        tool(reader, &here)?;
+        index += 1;
+    }
+    Ok(())
+}
+
+fn custom_format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    let (mut kind, mut seen) = (None, 0);
+    open_keys(
+        reader,
+        &["type", "definition", "syntax"],
+        path,
+        |reader, key, path| {
+            match key {
+                "type" => kind = Some(reader.word_at(&["text", "grammar"], path)?),
+                "definition" => {
+                    reader.string_at(path)?;
+                    seen |= 0b01;
+                }
+                _ => {
+                    reader.word_at(&["lark", "regex"], path)?;
+                    seen |= 0b10;
+                }
+            }
+            Ok(())
+        },
+    )?;
+    match (kind, seen) {
+        (None, _) => Err(path.missing("type")),
+        (Some("text"), _) | (Some(_), 0b11) => Ok(()),
+        (Some(_), 0b01) => Err(path.missing("syntax")),
+        (Some(_), _) => Err(path.missing("definition")),
+    }
+}
+
+/// Reads `tool_choice`: whether it asks for a call.
+pub(super) fn choice(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, Flaw> {
+    match reader.kind()? {
+        Kind::String => Ok(reader.word_at(&["none", "auto", "required"], path)? == "required"),
+        Kind::Object => chosen(reader, path),
+        _ => Err(path.invalid("must be 'none', 'auto', 'required' or an object that names a tool")),
+    }
+}
+
+fn chosen(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, Flaw> {
+    let (mut kind, mut seen) = (None, 0);
+    open_keys(
+        reader,
+        &["type", "name", "mode", "tools"],
+        path,
+        |reader, key, path| {
+            match key {
+                "type" => kind = Some(reader.filled_string_at(path)?.decoded()),
+                "name" => {
+                    reader.filled_string_at(path)?;
+                    seen |= 0b001;
+                }
+                "mode" => {
+                    reader.word_at(&["auto", "required"], path)?;
+                    seen |= 0b010;
+                }
+                _ => {
+                    allowed(reader, path)?;
+                    seen |= 0b100;
+                }
+            }
+            Ok(())
+        },
+    )?;
+    let here = path.key("type");
+    match (kind.as_deref(), seen) {
+        (None, _) => Err(path.missing("type")),
+        (Some("function" | "custom"), seen) if seen & 0b001 == 0 => Err(path.missing("name")),
+        (Some("allowed_tools"), seen) if seen & 0b010 == 0 => Err(path.missing("mode")),
+        (Some("allowed_tools"), seen) if seen & 0b100 == 0 => Err(path.missing("tools")),
+        (Some("function" | "custom" | "allowed_tools"), _) => Ok(true),
+        (Some(kind), _) if RUN_BY_THE_CALLER.contains(&kind) => Ok(true),
+        (Some(kind), _) if RUN_AT_THE_PROVIDER.iter().any(|known| kind.starts_with(known)) => {
+            Err(here.unsupported("is a tool that runs at the provider, which is not served here"))
+        }
+        (Some(_), _) => Err(here.invalid("must be one of 'function', 'custom' or 'allowed_tools'")),
+    }
+}
+
+fn allowed(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    reader.array_at(path)?;
+    let mut index = 0;
+    while reader.item()? {
+        open_object(reader, &path.index(index))?;
+        index += 1;
+    }
+    Ok(())
+}

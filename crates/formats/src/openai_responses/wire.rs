@@ -1,0 +1,167 @@
+//! The types of this format as they are on the wire.
+//!
+//! Requests are read into these after [`validate`](super::validate()) accepted them, so that no rule stands twice.
+//! Answers of upstreams are read leniently: what is missing gets a default.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+/// The body of a request.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Request {
+    pub(super) model: String,
+    pub(super) input: Option<Input>,
+    pub(super) instructions: Option<String>,
+    pub(super) stream: Option<bool>,
+    pub(super) max_output_tokens: Option<u64>,
+    pub(super) temperature: Option<f64>,
+    pub(super) top_p: Option<f64>,
+    pub(super) presence_penalty: Option<f64>,
+    pub(super) frequency_penalty: Option<f64>,
+    pub(super) top_logprobs: Option<u32>,
+    pub(super) include: Option<Vec<String>>,
+    pub(super) tools: Option<Vec<Value>>,
+    pub(super) tool_choice: Option<Value>,
+    pub(super) parallel_tool_calls: Option<bool>,
+    pub(super) text: Option<Text>,
+    pub(super) reasoning: Option<Reasoning>,
+    pub(super) service_tier: Option<String>,
+    pub(super) user: Option<String>,
+    pub(super) safety_identifier: Option<String>,
+}
+
+/// A text or items.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Input {
+    Text(String),
+    Items(Vec<Value>),
+}
+
+/// An item of input or output: those fields are there that its type has. What is of another type has no value: where that
+/// matters, it was refused before.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Item {
+    #[serde(rename = "type", deserialize_with = "if_fits")]
+    pub(super) kind: Option<String>,
+    #[serde(deserialize_with = "if_fits")]
+    pub(super) role: Option<String>,
+    #[serde(deserialize_with = "if_fits")]
+    pub(super) content: Option<Content>,
+    #[serde(deserialize_with = "if_fits")]
+    pub(super) call_id: Option<String>,
+    #[serde(deserialize_with = "if_fits")]
+    pub(super) name: Option<String>,
+    #[serde(deserialize_with = "if_fits")]
+    pub(super) arguments: Option<String>,
+    #[serde(deserialize_with = "if_fits")]
+    pub(super) input: Option<String>,
+    #[serde(deserialize_with = "if_fits")]
+    pub(super) output: Option<Content>,
+    #[serde(deserialize_with = "if_fits")]
+    pub(super) summary: Option<Vec<Part>>,
+    #[serde(deserialize_with = "if_fits")]
+    pub(super) encrypted_content: Option<String>,
+}
+
+fn if_fits<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Ok(T::deserialize(value).ok())
+}
+
+/// A text or parts.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+/// A part of a content: those fields are there that its type has.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Part {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    #[serde(deserialize_with = "if_fits")]
+    pub(super) text: Option<String>,
+    pub(super) refusal: Option<String>,
+    pub(super) image_url: Option<String>,
+    pub(super) detail: Option<String>,
+    pub(super) file_data: Option<String>,
+    pub(super) filename: Option<String>,
+    pub(super) input_audio: Option<Audio>,
+    pub(super) prompt_cache_breakpoint: Option<Value>,
+    #[serde(deserialize_with = "if_fits")]
+    pub(super) logprobs: Option<Vec<Value>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Audio {
+    pub(super) data: String,
+    pub(super) format: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Text {
+    pub(super) format: Option<TextFormat>,
+    pub(super) verbosity: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct TextFormat {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) name: Option<String>,
+    pub(super) description: Option<String>,
+    #[serde(default)]
+    pub(super) schema: Value,
+    pub(super) strict: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Reasoning {
+    pub(super) effort: Option<String>,
+    pub(super) summary: Option<String>,
+    pub(super) generate_summary: Option<String>,
+}
+
+/// A whole answer of an upstream.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Answer {
+    pub(super) id: String,
+    pub(super) created_at: Value,
+    pub(super) model: String,
+    pub(super) status: Option<String>,
+    pub(super) incomplete_details: Option<Incomplete>,
+    pub(super) output: Vec<Value>,
+    pub(super) usage: Option<Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Incomplete {
+    pub(super) reason: Option<String>,
+}
+
+/// The object with those of the members that have a value.
+pub(super) fn filled(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let kept: Map<String, Value> = members
+                .into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .collect();
+            Value::Object(kept)
+        }
+        other => other,
+    }
+}
+
+/// JSON text of a wire type. Those have string keys and finite numbers only, so writing them cannot fail.
+pub(super) fn to_bytes(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).unwrap_or_default()
+}

@@ -1,0 +1,8 @@
+//! `POST /v1/moderations`.
+
+mod read;
+mod routes;
+mod service;
+mod wire;
+
+pub use routes::routes;

@@ -1,0 +1,120 @@
+//! From the pieces of a streamed answer to server-sent events.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use tollgate_edge::error::error_type;
+use tollgate_edge::sse;
+use tollgate_formats::openai_responses::{
+    Echo, Identity, StreamEncoder, dress_event, encode_failure, response_in_event, sequence_number,
+};
+use tollgate_pipeline::{DeliveredStream, Piece, Pipeline};
+use tollgate_types::stream::StreamEvent;
+use tollgate_types::{Error, Format};
+use tollgate_upstream::Payload;
+
+/// The events of one answer.
+pub(super) struct Events {
+    pieces: DeliveredStream,
+    pipeline: Arc<Pipeline>,
+    identity: Identity,
+    encoder: StreamEncoder,
+    relayed: Option<Relayed>,
+    /// Events that were made together with the last one: each is sent in a chunk of its own.
+    waiting: Bytes,
+}
+
+/// What is known of a stream of the upstream's own events.
+struct Relayed {
+    /// The response as it was when it began.
+    begun: Option<Bytes>,
+    last: Bytes,
+}
+
+impl Events {
+    pub(super) fn new(
+        pieces: DeliveredStream,
+        pipeline: Arc<Pipeline>,
+        identity: Identity,
+        echo: Echo,
+        show_reasoning: bool,
+    ) -> Self {
+        Self {
+            pieces,
+            pipeline,
+            encoder: StreamEncoder::new(identity.clone(), echo, show_reasoning),
+            identity,
+            relayed: None,
+            waiting: Bytes::new(),
+        }
+    }
+
+    /// The bytes of a piece; nothing for one that the caller does not see.
+    fn encode(&mut self, piece: Piece) -> Bytes {
+        match piece {
+            Piece::Event(payload) | Piece::Usage(payload, _) => self.event(payload),
+            // With its usage, and what was counted in place of one that is missing.
+            Piece::End(Some(Payload::Raw(_, bytes)), charge) => {
+                dress_event(&bytes, &self.identity, Some((&charge.usage, charge.amount)))
+            }
+            Piece::End(_, charge) => {
+                let now = self.pipeline.clock.now().as_micros().div_euclid(1_000_000);
+                self.encoder.end(Some(&charge.usage), Some(charge.amount), now)
+            }
+            Piece::Ping => sse::PING,
+            Piece::Failed(error) => self.failure(&error),
+        }
+    }
+
+    fn event(&mut self, payload: Payload<StreamEvent>) -> Bytes {
+        match payload {
+            Payload::Raw(Format::Responses, bytes) => {
+                let bytes = dress_event(&bytes, &self.identity, None);
+                let begun = match self.relayed.take() {
+                    Some(relayed) => relayed.begun,
+                    None => response_in_event(&bytes),
+                };
+                self.relayed = Some(Relayed {
+                    begun,
+                    last: bytes.clone(),
+                });
+                bytes
+            }
+            // Adapters answer in the caller's format or in the common form.
+            Payload::Raw(..) => Bytes::new(),
+            Payload::Common(event) => self.encoder.encode(&event),
+        }
+    }
+
+    /// Without `response.completed`: clients would take it for the end of a whole answer.
+    fn failure(&mut self, error: &Error) -> Bytes {
+        let kind = error_type(error.code);
+        match &self.relayed {
+            None => self.encoder.fail(error, kind),
+            Some(relayed) => {
+                let next = sequence_number(&relayed.last).map_or(0, |number| number.saturating_add(1));
+                encode_failure(relayed.begun.as_ref(), next, error, kind)
+            }
+        }
+    }
+}
+
+impl Stream for Events {
+    type Item = Bytes;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            if let Some(bytes) = sse::split_first(&mut self.waiting) {
+                return Poll::Ready(Some(bytes));
+            }
+            match self.pieces.poll_recv(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Ready(Some(piece)) => self.waiting = self.encode(piece),
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The use case: validate, route, admit, run, encode.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tollgate_accounts::Caller;
+use tollgate_billing::{Charge, Demand};
+use tollgate_edge::RequestContext;
+use tollgate_formats::DecodeError;
+use tollgate_formats::openai_responses::{self, Echo, Identity, ResponseHead, ResponsesHead};
+use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
+use tollgate_types::generate::{GenerateRequest, GenerateResponse};
+use tollgate_types::{Error, Format, Timestamp};
+use tollgate_upstream::{Outline, Payload, TextCall};
+
+use super::events::Events;
+use crate::admission::admit;
+use crate::capabilities::{self, Asked};
+use crate::crossing;
+
+const ENDPOINT: &str = "/v1/responses";
+
+/// An answer, ready to be sent.
+pub(super) enum Answer {
+    /// A JSON body.
+    Whole(Bytes),
+    /// Server-sent events.
+    Stream(Box<Events>),
+}
+
+pub(super) async fn create(
+    pipeline: &Arc<Pipeline>,
+    ctx: &Arc<RequestContext>,
+    caller: Caller,
+    body: Bytes,
+) -> Result<Answer, Error> {
+    let head = openai_responses::validate(&body)?;
+    check_served(&head)?;
+    let mut routed = pipeline.route(&head.model)?;
+    capabilities::check(&routed.model, &asked(&head))?;
+    let common = common_form(&mut routed, &head, ctx, &body)?;
+    let show_reasoning = head.shows_reasoning;
+    let public_model = routed.public_model.clone();
+    let identity = Identity {
+        number: ctx.id.as_u128(),
+        created_at: seconds(ctx.accepted_at),
+        model: public_model.to_string(),
+        // Nothing is kept yet, so nothing else is said.
+        store: false,
+        previous_response_id: None,
+    };
+    // An upstream of this format says it itself; the simulator takes every format and speaks none.
+    let is_relayed = common.is_none() && !routed.model.simulated;
+    let echo = match is_relayed {
+        true => Echo::default(),
+        false => Echo::of(&body)?,
+    };
+    let request = CallRequest {
+        caller,
+        request: ctx.id,
+        accepted_at: ctx.accepted_at,
+        endpoint: ENDPOINT,
+        demand: demand(&head, body.len()),
+        call: TextCall {
+            format: Format::Responses,
+            upstream_model: public_model.clone(),
+            public_model,
+            stream: head.stream,
+            // The format always reports it.
+            include_usage: true,
+            clamp_output: None,
+            output_cap: 0,
+            common,
+            outline: Some(Outline::new(head.into_owned())),
+            body,
+        },
+    };
+    let admission = admit(pipeline, ctx, routed, request).await?;
+    let served = pipeline.run(admission).await?;
+    ctx.note_upstream_wait(served.upstream_wait);
+    match served.answer {
+        Delivered::Whole {
+            payload,
+            outline,
+            charge,
+        } => {
+            ctx.note_cost(charge.amount);
+            let whole = Whole {
+                identity,
+                echo,
+                show_reasoning,
+                completed_at: seconds(pipeline.clock.now()),
+                charge,
+            };
+            Ok(Answer::Whole(whole.encode(payload, outline.as_ref())?))
+        }
+        Delivered::Stream(pieces) => Ok(Answer::Stream(Box::new(Events::new(
+            pieces,
+            pipeline.clone(),
+            identity,
+            echo,
+            show_reasoning,
+        )))),
+    }
+}
+
+fn seconds(time: Timestamp) -> i64 {
+    time.as_micros().div_euclid(1_000_000)
+}
+
+/// Refuses what needs responses that are kept.
+pub(super) fn check_served(head: &ResponsesHead<'_>) -> Result<(), Error> {
+    if head.previous_response_id.is_none() {
+        return Ok(());
+    }
+    let why =
+        "goes on from a response, and none are kept here; send the items of the conversation as 'input'";
+    Err(DecodeError::unsupported("previous_response_id", why).into())
+}
+
+/// The request in the common form, for candidates of other formats. What only this format has and no answer depends on
+/// is left out for them, and named.
+fn common_form(
+    routed: &mut Routed,
+    head: &ResponsesHead<'_>,
+    ctx: &RequestContext,
+    body: &Bytes,
+) -> Result<Option<Arc<GenerateRequest>>, Error> {
+    let hints: Vec<&str> = head.ignored_hints().collect();
+    ctx.note_ignored(&hints);
+    let reasons = routed.model.reasoning || routed.model.simulated;
+    let decode = || -> Result<GenerateRequest, DecodeError> {
+        let mut request = openai_responses::decode_request(body)?;
+        if !reasons {
+            // A model that does not reason need not be told how.
+            request.reasoning_effort = None;
+        }
+        Ok(request)
+    };
+    let common = crossing::common_form(routed, Format::Responses, ctx, decode)?;
+    if common.is_some() {
+        let own: Vec<&str> = head.own_hints().collect();
+        ctx.note_ignored(&own);
+        if !reasons && head.says_how_to_reason {
+            ctx.note_ignored(&["reasoning"]);
+        }
+    }
+    Ok(common)
+}
+
+pub(super) fn asked(head: &ResponsesHead<'_>) -> Asked {
+    Asked {
+        max_tokens: head.max_tokens.map(|cap| (cap, "max_output_tokens")),
+        response_format: (head.response_format, "text.format"),
+        tools: head.tools > 0,
+        conversation: "input",
+        media: head.media,
+        audio_output: false,
+    }
+}
+
+pub(super) fn demand(head: &ResponsesHead<'_>, body_bytes: usize) -> Demand {
+    let body_bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
+    let inline = head.media.inline_bytes;
+    // A picture is charged by its size on the model's grid, whatever its bytes; other media at most by their bytes.
+    let only_pictures = head.media.audio == 0 && head.media.files == 0;
+    Demand {
+        text_bytes: body_bytes.saturating_sub(inline),
+        tokens: 0,
+        messages: u64::from(head.items),
+        media_bytes: if only_pictures { 0 } else { inline },
+        images: u64::from(head.media.images),
+        max_tokens: head.max_tokens,
+        n: 1,
+    }
+}
+
+/// What is said about a whole answer besides itself.
+struct Whole {
+    identity: Identity,
+    echo: Echo,
+    show_reasoning: bool,
+    completed_at: i64,
+    charge: Charge,
+}
+
+impl Whole {
+    /// The response object.
+    fn encode(&self, payload: Payload<GenerateResponse>, outline: Option<&Outline>) -> Result<Bytes, Error> {
+        let (usage, cost) = (&self.charge.usage, self.charge.amount);
+        match payload {
+            Payload::Raw(Format::Responses, bytes) => {
+                // Whose the seals are is known to the adapter alone, which has looked at the answer.
+                let head = outline.and_then(|outline| outline.get::<ResponseHead>());
+                let head = head.ok_or_else(crossing::wrong_format)?;
+                Ok(openai_responses::splice_response(
+                    &bytes,
+                    head,
+                    &self.identity,
+                    usage,
+                    cost,
+                ))
+            }
+            Payload::Raw(..) => Err(crossing::wrong_format()),
+            Payload::Common(response) => Ok(Bytes::from(openai_responses::encode_response(
+                &response,
+                &self.identity,
+                &self.echo,
+                self.completed_at,
+                Some(cost),
+                self.show_reasoning,
+            ))),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Which addresses may be dialled: public ones, and those that the operator allows.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Networks of version 4 that are not public: network and length of its prefix.
+const NOT_PUBLIC_V4: &[(Ipv4Addr, u32)] = &[
+    // "This network".
+    (Ipv4Addr::new(0, 0, 0, 0), 8),
+    (Ipv4Addr::new(10, 0, 0, 0), 8),
+    // Behind a carrier's translation; Alibaba's metadata are at 100.100.100.200.
+    (Ipv4Addr::new(100, 64, 0, 0), 10),
+    (Ipv4Addr::new(127, 0, 0, 0), 8),
+    // Azure's agent of each machine. Public by its number only.
+    (Ipv4Addr::new(168, 63, 129, 16), 32),
+    // Link-local; most clouds' metadata are at 169.254.169.254.
+    (Ipv4Addr::new(169, 254, 0, 0), 16),
+    (Ipv4Addr::new(172, 16, 0, 0), 12),
+    // Protocol assignments; Oracle's metadata are at 192.0.0.192.
+    (Ipv4Addr::new(192, 0, 0, 0), 24),
+    (Ipv4Addr::new(192, 0, 2, 0), 24),
+    // Relays of 6to4.
+    (Ipv4Addr::new(192, 88, 99, 0), 24),
+    (Ipv4Addr::new(192, 168, 0, 0), 16),
+    // Benchmarks.
+    (Ipv4Addr::new(198, 18, 0, 0), 15),
+    (Ipv4Addr::new(198, 51, 100, 0), 24),
+    (Ipv4Addr::new(203, 0, 113, 0), 24),
+    // Multicast, then reserved and broadcast.
+    (Ipv4Addr::new(224, 0, 0, 0), 4),
+    (Ipv4Addr::new(240, 0, 0, 0), 4),
+];
+
+/// Where version 6 has public addresses. Loopback, link-local, unique local (metadata of Amazon at `fd00:ec2::254`),
+/// multicast, NAT64 and the older embeddings of version 4 are all outside.
+const PUBLIC_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
+
+/// Networks in there that are not public.
+const NOT_PUBLIC_V6: &[(Ipv6Addr, u32)] = &[
+    // Protocol assignments, with Teredo at 2001::/32.
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
+    (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32),
+    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
+];
+
+/// The same address without a wrapping of version 4 in version 6.
+pub(super) fn unwrapped(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(six) => six.to_ipv4_mapped().map_or(address, IpAddr::V4),
+        IpAddr::V4(_) => address,
+    }
+}
+
+/// Whether it belongs to the public network, as far as its number tells.
+pub(super) fn is_public(address: IpAddr) -> bool {
+    match unwrapped(address) {
+        IpAddr::V4(four) => !NOT_PUBLIC_V4.iter().any(|network| in_v4(*network, four)),
+        IpAddr::V6(six) => match six.segments() {
+            // 6to4 carries the address of its relay.
+            [0x2002, high, low, ..] => {
+                let [a, b] = high.to_be_bytes();
+                let [c, d] = low.to_be_bytes();
+                is_public(IpAddr::V4(Ipv4Addr::new(a, b, c, d)))
+            }
+            _ => in_v6(PUBLIC_V6, six) && !NOT_PUBLIC_V6.iter().any(|network| in_v6(*network, six)),
+        },
+    }
+}
+
+fn in_v4((network, length): (Ipv4Addr, u32), address: Ipv4Addr) -> bool {
+    let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
+    (network.to_bits() ^ address.to_bits()) & mask == 0
+}
+
+fn in_v6((network, length): (Ipv6Addr, u32), address: Ipv6Addr) -> bool {
+    let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
+    (network.to_bits() ^ address.to_bits()) & mask == 0
+}
+
+/// A network, or a port of it, that the operator lets callers' addresses reach although it is not public: the home of a
+/// media store of the operator's own. Written `10.1.2.0/24` (ports 80 and 443), `10.1.2.3:9000`, `[fd00::]/8:9000`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowed {
+    network: IpAddr,
+    length: u32,
+    port: Option<u16>,
+}
+
+/// A rule that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllowedError;
+
+impl fmt::Display for AllowedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("write a network, and a port unless it is 80 and 443: 10.1.2.0/24, 10.1.2.3:9000, [fd00::]/8:9000")
+    }
+}
+
+impl std::error::Error for AllowedError {}
+
+impl Allowed {
+    /// Reads a rule.
+    pub fn parse(text: &str) -> Result<Self, AllowedError> {
+        let (host, rest) = match text.strip_prefix('[') {
+            Some(inner) => inner.split_once(']').ok_or(AllowedError)?,
+            None => text.split_at(text.find(['/', ':']).unwrap_or(text.len())),
+        };
+        let network: IpAddr = host.parse().map_err(|_| AllowedError)?;
+        let (length, port) = match rest.split_once(':') {
+            Some((length, port)) => (length, Some(port.parse().map_err(|_| AllowedError)?)),
+            None => (rest, None),
+        };
+        let bits = if network.is_ipv4() { 32 } else { 128 };
+        let length = match length.strip_prefix('/') {
+            Some(length) => length.parse().map_err(|_| AllowedError)?,
+            None if length.is_empty() => bits,
+            None => return Err(AllowedError),
+        };
+        if length > bits || port == Some(0) {
+            return Err(AllowedError);
+        }
+        Ok(Self {
+            network: unwrapped(network),
+            length,
+            port,
+        })
+    }
+
+    /// Whether it lets this address be reached.
+    pub fn covers(&self, address: SocketAddr) -> bool {
+        let is_port = self
+            .port
+            .map_or(is_web_port(address.port()), |port| port == address.port());
+        is_port
+            && match (self.network, unwrapped(address.ip())) {
+                (IpAddr::V4(network), IpAddr::V4(address)) => in_v4((network, self.length), address),
+                (IpAddr::V6(network), IpAddr::V6(address)) => in_v6((network, self.length), address),
+                _ => false,
+            }
+    }
+
+    /// Whether it names this port.
+    pub(super) fn has_port(&self, port: u16) -> bool {
+        self.port == Some(port)
+    }
+}
+
+/// The ports that callers' addresses may have.
+pub(super) const fn is_web_port(port: u16) -> bool {
+    matches!(port, 80 | 443)
+}

@@ -1,0 +1,25 @@
+//! From a host's name to addresses.
+
+use std::io;
+use std::net::IpAddr;
+
+use async_trait::async_trait;
+
+/// Looks up names.
+#[async_trait]
+pub trait Resolve: Send + Sync {
+    /// The addresses of a host.
+    async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>>;
+}
+
+/// The resolver of this machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemResolver;
+
+#[async_trait]
+impl Resolve for SystemResolver {
+    async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        let found = tokio::net::lookup_host((host, 0)).await?;
+        Ok(found.map(|address| address.ip()).collect())
+    }
+}

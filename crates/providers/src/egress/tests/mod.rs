@@ -1,0 +1,2 @@
+mod fetching;
+mod vetting;

@@ -1,0 +1,113 @@
+//! Streamed answers: one chunk for each event, the upstream's own bytes where nothing has to be changed.
+
+use futures_util::stream::unfold;
+use tollgate_formats::openai_responses::{EventKind, Relay, Relayed};
+use tollgate_formats::sse::{Event, EventReader};
+use tollgate_types::Format;
+use tollgate_upstream::{ChunkKind, Payload, TextCall, TextChunk, TextStream, UpstreamError};
+
+use crate::http::{Pieces, Response};
+use crate::refusal;
+
+/// The stream of a response.
+pub(super) fn open(response: Response, call: &TextCall, origin: &str) -> Result<TextStream, UpstreamError> {
+    let events = Events {
+        pieces: response.pieces()?,
+        reader: EventReader::default(),
+        relay: Relay::new(origin),
+        is_relayed: call.format == Format::Responses,
+        is_ended: false,
+        is_over: false,
+    };
+    Ok(Box::pin(unfold(events, |mut events| async move {
+        let item = events.next().await?;
+        Some((item, events))
+    })))
+}
+
+struct Events {
+    pieces: Pieces,
+    reader: EventReader,
+    relay: Relay,
+    /// Whether the caller speaks this format.
+    is_relayed: bool,
+    /// Whether the event that ends the answer was told, and only the end itself is left to tell.
+    is_ended: bool,
+    is_over: bool,
+}
+
+impl Events {
+    async fn next(&mut self) -> Option<Result<TextChunk, UpstreamError>> {
+        if self.is_over {
+            return None;
+        }
+        let item = self.step().await;
+        self.is_over = match &item {
+            Ok(chunk) => chunk.kind == ChunkKind::End,
+            Err(_) => true,
+        };
+        Some(item)
+    }
+
+    async fn step(&mut self) -> Result<TextChunk, UpstreamError> {
+        if self.is_ended {
+            return Ok(TextChunk {
+                kind: ChunkKind::End,
+                payload: None,
+                usage: None,
+                output_bytes: 0,
+            });
+        }
+        loop {
+            let event = self
+                .reader
+                .next_event()
+                .map_err(|error| UpstreamError::protocol(error.to_string()))?;
+            match event {
+                Some(event) => {
+                    if let Some(chunk) = self.take(&event)? {
+                        return Ok(chunk);
+                    }
+                }
+                None => match std::future::poll_fn(|cx| self.pieces.poll_next(cx)).await {
+                    Some(piece) => self.reader.push(piece?),
+                    None => return Err(UpstreamError::protocol("the stream was cut")),
+                },
+            }
+        }
+    }
+
+    /// The chunk that an event makes, if it makes one.
+    fn take(&mut self, event: &Event) -> Result<Option<TextChunk>, UpstreamError> {
+        if event.data.is_empty() {
+            return Ok(None);
+        }
+        let relayed = self.relay.pass(event);
+        let Relayed {
+            kind,
+            bytes,
+            usage,
+            output_bytes,
+            failure,
+        } = relayed.map_err(|_| UpstreamError::protocol("an event of the stream is not JSON"))?;
+        let kind = match kind {
+            EventKind::Error => return Err(refusal::from_object(&failure.unwrap_or_default())),
+            // The gateway shows signs of life of its own.
+            EventKind::Ping => return Ok(None),
+            EventKind::Preamble => ChunkKind::Preamble,
+            EventKind::Content => ChunkKind::Content,
+            EventKind::End if self.is_relayed => ChunkKind::End,
+            EventKind::End => {
+                // It is decoded like the others, and the end told after it.
+                self.is_ended = true;
+                ChunkKind::Content
+            }
+        };
+        Ok(Some(TextChunk {
+            kind,
+            payload: bytes.map(|bytes| Payload::Raw(Format::Responses, bytes)),
+            usage,
+            output_bytes,
+        }))
+    }
+}
