@@ -144,12 +144,12 @@ tollgate() { "$bin" "$@" --data "$work/data" ${config:+--config "$config"}; }
 field() { "$python" -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
 
 # Makes an account and prints a key for it.
-account_key() { # name, requests a minute, credits
+account_key() { # name, requests a minute, credits, options of the key…
     local account
     account=$(tollgate accounts create "$1" --json | field id)
     tollgate accounts set-limits "$account" --rpm "$2" --tpm 1000000000 >/dev/null
     [ "$3" = 0 ] || tollgate credits grant "$account" "$3" >/dev/null
-    tollgate keys create --account "$account" --name sdk --json | field key
+    tollgate keys create --account "$account" --name sdk --json "${@:4}" | field key
 }
 
 start_server() {
@@ -181,9 +181,10 @@ start_server() {
     model=sim/chat
     abilities=simulator,gateway
     key=$(account_key sdk 100000 1000)
-    export SDK_LIMITED_KEY SDK_BROKE_KEY
+    export SDK_LIMITED_KEY SDK_BROKE_KEY SDK_LENIENT_KEY
     SDK_LIMITED_KEY=$(account_key sdk-limited 2 10)
     SDK_BROKE_KEY=$(account_key sdk-broke 100000 0)
+    SDK_LENIENT_KEY=$(account_key sdk-lenient 100000 1000 --compat lenient)
 }
 
 if [ -z "$base_url" ]; then

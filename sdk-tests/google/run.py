@@ -26,7 +26,7 @@ from harness import (
 )
 from pydantic import BaseModel
 
-PATH = "/v1/models/{model}:generateContent"
+PATH = "/v1/models/{}:generateContent"
 WEATHER = types.Tool(
     function_declarations=[
         types.FunctionDeclaration(

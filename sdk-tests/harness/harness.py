@@ -1,13 +1,14 @@
 """What every case needs, whatever its client: the settings, checks, and a runner that prints one JSON line for each case.
 
-Settings, all from the environment: SDK_BASE_URL (ends in /v1), SDK_KEY, SDK_MODEL; SDK_ABILITIES, SDK_BROKE_KEY and
-SDK_LIMITED_KEY say what else a case may use. SDK_TRACE=1 prints where a case failed.
+Settings, all from the environment: SDK_BASE_URL (ends in /v1), SDK_KEY, SDK_MODEL; SDK_ABILITIES, SDK_BROKE_KEY,
+SDK_LIMITED_KEY and SDK_LENIENT_KEY say what else a case may use. SDK_TRACE=1 prints where a case failed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import traceback
@@ -24,11 +25,12 @@ VECTORS = os.environ.get("SDK_EMBEDDINGS_MODEL", "sim/embeddings")
 # Keys of accounts that the script made for the purpose; empty against a server that was running before.
 BROKE_KEY = os.environ.get("SDK_BROKE_KEY", "")
 LIMITED_KEY = os.environ.get("SDK_LIMITED_KEY", "")
+LENIENT_KEY = os.environ.get("SDK_LENIENT_KEY", "")
 
 # What the server can do: `simulator` is the grammar [[sim …]] in prompts, `gateway` is the contract of Tollgate
 # (its error codes and headers).
 ABILITIES = set(filter(None, os.environ.get("SDK_ABILITIES", "").split(",")))
-ABILITIES |= {name for name in ("BROKE_KEY", "LIMITED_KEY") if globals()[name]}
+ABILITIES |= {name for name in ("BROKE_KEY", "LIMITED_KEY", "LENIENT_KEY") if globals()[name]}
 
 # A case that takes longer than this hangs.
 CASE_SECONDS = int(os.environ.get("SDK_CASE_SECONDS", "90"))
@@ -72,10 +74,10 @@ def raises(kind: type[BaseException], call: Callable[[], Any]) -> Any:
 
 
 def served_paths() -> set[str]:
-    """The paths that the server's document names; none where a server has no document."""
+    """The paths that the server's document names, with {} for what varies; none where a server has no document."""
     try:
         with urllib.request.urlopen(f"{ROOT_URL}/openapi.json", timeout=30) as document:
-            return set(json.load(document)["paths"])
+            return {re.sub(r"{[^}]*}", "{}", path) for path in json.load(document)["paths"]}
     except (OSError, ValueError):
         return set()
 

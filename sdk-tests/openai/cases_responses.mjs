@@ -5,6 +5,7 @@ import { ARGUMENTS, CALL_WEATHER, THING, checkThing } from './cases_chat.mjs';
 import { client, openai, user } from './client.mjs';
 
 const PATH = '/v1/responses';
+const KEPT = '/v1/responses/{}';
 const WEATHER = {
   type: 'function',
   name: 'weather',
@@ -96,9 +97,15 @@ test('responses tools in parallel, the whole loop', [PATH, 'simulator'], async (
   }));
   const whole = await ask([...user(prompt), ...first.output, ...results], { tools: [WEATHER], store: false });
   equal(whole.output_text, 'rain in Oslo', 'answer');
-  // The same with what the server remembers.
-  const second = await ask(results, { tools: [WEATHER], previous_response_id: first.id });
-  equal([second.output_text, second.previous_response_id], ['rain in Oslo', first.id], 'answer');
+});
+
+test('responses continued by tools', [KEPT, 'simulator'], async () => {
+  const first = await ask(CALL_WEATHER, { tools: [WEATHER] });
+  const result = { type: 'function_call_output', call_id: callsOf(first)[0].call_id, output: 'rain' };
+  const second = await ask([result], { tools: [WEATHER], previous_response_id: first.id });
+  equal([second.output_text, second.previous_response_id], ['rain', first.id], 'answer');
+  const third = await ask('And now?', { previous_response_id: second.id });
+  check(third.usage.input_tokens > second.usage.input_tokens, 'the third call did not see the others');
 });
 
 test('responses structured', [PATH], async () => {
@@ -118,7 +125,7 @@ test('responses reasoning, refusal, length', [PATH, 'simulator'], async () => {
   equal(response.usage.output_tokens, 16, 'output_tokens');
 });
 
-test('responses kept', [PATH], async () => {
+test('responses kept', [KEPT], async () => {
   const calls = client();
   const first = await ask('My name is Ann.');
   const again = await calls.responses.retrieve(first.id);

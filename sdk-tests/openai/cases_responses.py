@@ -11,6 +11,7 @@ from client import client, user
 from harness import BROKE_KEY, BROKEN_STREAM, LIMITED_KEY, MODEL, PNG, case, check, equal, raises
 
 PATH = "/v1/responses"
+KEPT = "/v1/responses/{}"
 WEATHER = {
     "type": "function",
     "name": "weather",
@@ -111,9 +112,16 @@ def tools() -> None:
     ]
     said = [item.model_dump(exclude_none=True) for item in first.output]
     equal(ask([*user(prompt), *said, *results], tools=[WEATHER], store=False).output_text, "rain in Oslo", "answer")
-    # The same with what the server remembers.
-    second = ask(results, tools=[WEATHER], previous_response_id=first.id)
-    equal((second.output_text, second.previous_response_id), ("rain in Oslo", first.id), "answer")
+
+
+@case("responses continued by tools", KEPT, "simulator")
+def continued() -> None:
+    first = ask(CALL_WEATHER, tools=[WEATHER])
+    result = {"type": "function_call_output", "call_id": calls_of(first)[0].call_id, "output": "rain"}
+    second = ask([result], tools=[WEATHER], previous_response_id=first.id)
+    equal((second.output_text, second.previous_response_id), ("rain", first.id), "answer")
+    third = ask("And now?", previous_response_id=second.id)
+    check(third.usage.input_tokens > second.usage.input_tokens, "the third call did not see the others")
 
 
 @case("responses structured", PATH)
@@ -138,7 +146,7 @@ def endings() -> None:
     equal(response.usage.output_tokens, 16, "output_tokens")
 
 
-@case("responses kept", PATH)
+@case("responses kept", KEPT)
 def kept() -> None:
     calls = client()
     first = ask("My name is Ann.")
