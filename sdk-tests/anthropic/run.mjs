@@ -156,7 +156,7 @@ test('messages models', [PATH, 'gateway'], async () => {
   const models = await collect(client().models.list());
   const found = models.filter((model) => model.id === MODEL);
   equal(found.map((model) => model.type), ['model'], 'models');
-  check(found[0].display_name && Date.parse(found[0].created_at), 'display_name and created_at');
+  check(found[0].display_name && Number.isFinite(Date.parse(found[0].created_at)), 'display_name and created_at');
   equal((await client().models.retrieve(MODEL)).id, MODEL, 'id');
   const error = await raises(anthropic.NotFoundError, () => client().models.retrieve('none'));
   equal(error.type, 'not_found_error', 'type');
