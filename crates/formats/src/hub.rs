@@ -4,12 +4,13 @@ use tollgate_types::Format;
 use tollgate_types::generate::{GenerateRequest, Part};
 
 use crate::error::DecodeError;
-use crate::{anthropic_messages, openai_chat, openai_responses};
+use crate::{anthropic_messages, openai_chat, openai_completions, openai_responses};
 
 /// Reads a request of this format. It has been validated before, by whoever knows what else belongs to it.
 pub fn decode_request(format: Format, body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     match format {
         Format::ChatCompletions => openai_chat::decode_request(body),
+        Format::Completions => openai_completions::decode_request(body),
         Format::Messages => anthropic_messages::decode_request(body),
         Format::Responses => openai_responses::decode_request(body),
     }
@@ -22,6 +23,7 @@ pub fn param_in(format: Format, param: &str) -> String {
             ("max_tokens", "max_completion_tokens"),
             ("reasoning", "messages.reasoning_content"),
         ],
+        Format::Completions => &[("messages", "prompt")],
         Format::Messages => &[
             ("stop", "stop_sequences"),
             ("reasoning_effort", "output_config.effort"),

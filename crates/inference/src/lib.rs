@@ -3,6 +3,8 @@
 mod admission;
 mod capabilities;
 pub mod chat_completions;
+mod chunks;
+pub mod completions;
 mod crossing;
 pub mod embeddings;
 mod lenient;
@@ -31,6 +33,7 @@ pub struct Inference {
 /// The routes of this room.
 pub fn routes() -> OpenApiRouter<Inference> {
     chat_completions::routes()
+        .merge(completions::routes())
         .merge(messages::routes())
         .merge(responses::routes())
         .merge(embeddings::routes())

@@ -69,7 +69,7 @@ impl Pipeline {
                     place += 1
                 }
                 Next::Again(wait) if self.health.may_retry(&route.candidate) => sleep(wait).await,
-                _ => return Err(public_failure(&error, C::INPUT)),
+                _ => return Err(public_failure(&error, admission.request.call.input())),
             }
         }
     }
@@ -112,14 +112,17 @@ impl Pipeline {
 
 /// The failure as the caller sees it: it names no company. `input` is the parameter that carries what the model reads.
 pub(crate) fn public_failure(error: &UpstreamError, input: &str) -> Failure {
-    let ending = if error.cause == UpstreamCause::Timeout {
-        Ending::Timeout
-    } else {
-        Ending::UpstreamError
-    };
     Failure {
         error: public_error(error, input),
-        ending,
+        ending: ending_of(error),
+    }
+}
+
+/// How a call ends that fails so.
+pub(crate) fn ending_of(error: &UpstreamError) -> Ending {
+    match error.cause {
+        UpstreamCause::Timeout => Ending::Timeout,
+        _ => Ending::UpstreamError,
     }
 }
 

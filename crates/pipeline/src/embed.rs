@@ -20,9 +20,12 @@ pub struct Embedded {
 }
 
 impl Operation for EmbedCall {
-    const INPUT: &'static str = "input";
     type Reply = EmbedAnswer;
     type Answer = Embedded;
+
+    fn input(&self) -> &'static str {
+        "input"
+    }
 
     async fn attempt(
         pipeline: &Pipeline,

@@ -28,9 +28,12 @@ pub(crate) enum Started {
 }
 
 impl Operation for TextCall {
-    const INPUT: &'static str = "messages";
     type Reply = Started;
     type Answer = Delivered;
+
+    fn input(&self) -> &'static str {
+        self.format.input()
+    }
 
     async fn attempt(
         pipeline: &Pipeline,

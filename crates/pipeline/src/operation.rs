@@ -18,12 +18,13 @@ pub(crate) type Completed<R> = Result<(Dispatched<R>, Option<Structure>), Failur
 /// An operation, named by the call that an upstream gets. The stages are compiled for each; nothing is looked up while a
 /// call runs.
 pub(crate) trait Operation: Sized + Send + Sync + 'static {
-    /// The parameter that carries what the model reads.
-    const INPUT: &'static str;
     /// What an upstream answers with.
     type Reply: Send;
     /// What the caller gets.
     type Answer: Send + 'static;
+
+    /// The parameter that carries what the model reads.
+    fn input(&self) -> &'static str;
 
     /// Stage 3 at one candidate: called once for each attempt.
     fn attempt(

@@ -12,11 +12,11 @@ use tollgate_billing::{Charge, Ending, verdict};
 use tollgate_types::generate::{Choice, GenerateResponse, Part};
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Credits, Error};
-use tollgate_upstream::{ChunkKind, Payload, TextCall, TextChunk, TextStream, UpstreamError};
+use tollgate_upstream::{ChunkKind, Payload, TextChunk, TextStream, UpstreamError};
 
 use crate::Pipeline;
 use crate::admit::Admission;
-use crate::dispatch::{public_error, public_failure};
+use crate::dispatch::{ending_of, public_error};
 use crate::meter::Meter;
 use crate::operation::Operation;
 use crate::run::{DeliveredStream, Piece};
@@ -78,7 +78,7 @@ impl Pipeline {
             (End::Cut, _) => Ending::CallerGoneCut,
             (End::Proper(_), Some(_)) => Ending::Complete,
             (End::Proper(_), None) => Ending::CallerGoneDrained,
-            (End::Broken(error), _) => public_failure(error, TextCall::INPUT).ending,
+            (End::Broken(error), _) => ending_of(error),
         };
         let request = admission.request.request;
         let charge = self.settle(admission, ending, &meter, provider).await;
@@ -239,7 +239,7 @@ impl Pump<'_> {
 
 /// A failure after the answer has begun: a second attempt is the caller's to decide, and would be another charge.
 fn mid_stream_error(error: &UpstreamError) -> Error {
-    let public = public_error(error, TextCall::INPUT);
+    let public = public_error(error, "");
     let message = "The model failed in the middle of the answer. What was delivered may be incomplete.";
     let code = match public.code {
         tollgate_types::ErrorCode::UpstreamTimeout => tollgate_types::ErrorCode::UpstreamTimeout,

@@ -88,8 +88,7 @@ pub(crate) fn stream(events: TextStream, decoder: impl Decoder, origin: &str) ->
     let crossing = Crossing {
         events,
         decoder,
-        origin: origin.to_owned(),
-        unsealed: false,
+        sealing: Sealing::new(origin),
         waiting: VecDeque::new(),
     };
     Box::pin(unfold(crossing, |mut crossing| async move {
@@ -101,9 +100,7 @@ pub(crate) fn stream(events: TextStream, decoder: impl Decoder, origin: &str) ->
 struct Crossing<D> {
     events: TextStream,
     decoder: D,
-    origin: String,
-    /// Whether reasoning came that nobody has sealed yet.
-    unsealed: bool,
+    sealing: Sealing,
     waiting: VecDeque<TextChunk>,
 }
 
@@ -140,7 +137,7 @@ impl<D: Decoder> Crossing<D> {
             Some(data) => self.decoder.decode(data).map_err(|_| unreadable())?,
             None => Vec::new(),
         };
-        for event in self.sealed(events) {
+        for event in self.sealing.seal(events) {
             let is_report = matches!(event, StreamEvent::Usage(_));
             self.waiting.push_back(TextChunk {
                 kind: if is_report { ChunkKind::Usage } else { kind },
@@ -159,9 +156,26 @@ impl<D: Decoder> Crossing<D> {
         }
         Ok(())
     }
+}
 
-    /// Every piece of reasoning ends with a seal of this origin.
-    fn sealed(&mut self, events: Vec<StreamEvent>) -> Vec<StreamEvent> {
+/// Every piece of reasoning ends with a seal of this origin.
+pub(crate) struct Sealing {
+    origin: String,
+    /// Whether reasoning came that nobody has sealed yet.
+    unsealed: bool,
+}
+
+impl Sealing {
+    /// For what comes from there.
+    pub(crate) fn new(origin: &str) -> Self {
+        Self {
+            origin: origin.to_owned(),
+            unsealed: false,
+        }
+    }
+
+    /// The events with the origin in their seals, and with the seals that are missing.
+    pub(crate) fn seal(&mut self, events: Vec<StreamEvent>) -> Vec<StreamEvent> {
         let mut out = Vec::with_capacity(events.len() + 1);
         for event in events {
             match event {

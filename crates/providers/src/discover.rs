@@ -12,7 +12,8 @@ use crate::openai_compatible::{PRESETS, Preset};
 use crate::registry::{self, ProviderConfig};
 
 /// Blocks for the presets whose key is in the environment, which `variable` reads. A preset without an address of its
-/// own needs that variable, too. A variable that several presets have is that of the first of them.
+/// own needs that variable, too, and so does one with regions. A variable that several presets have is that of the first of
+/// them.
 pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<ProviderConfig> {
     let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
     let mut seen = Vec::new();
@@ -27,7 +28,12 @@ pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<Provid
             Some(variable) => Some(filled(variable)?),
             None => None,
         };
+        let region = match registry::region_variables(preset) {
+            [] => None,
+            variables => Some(variables.iter().find_map(|variable| filled(variable))?),
+        };
         Some(ProviderConfig {
+            region,
             preset: Some(preset.to_owned()),
             api_key: Some(SecretString::from(key)),
             base_url,

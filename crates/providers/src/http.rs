@@ -29,6 +29,7 @@ use body::AnyBody;
 pub(crate) use body::Pieces;
 use connect::{TlsConnector, TlsRoots};
 pub use endpoint::{BaseUrl, Credential, Endpoint, EndpointError};
+pub(crate) use endpoint::{Variant, escape};
 pub(crate) use request::RequestBody;
 
 /// The most that is kept of a connection's unread head or body, and so the largest response head.
@@ -119,7 +120,7 @@ impl HttpClient {
         body: RequestBody,
         timeouts: Timeouts,
     ) -> Result<Response, UpstreamError> {
-        self.send(Method::POST, endpoint, body, timeouts).await
+        self.send(Method::POST, endpoint, None, body, timeouts).await
     }
 
     /// Sends a GET and answers when the response headers are there.
@@ -128,28 +129,65 @@ impl HttpClient {
         endpoint: &Endpoint,
         timeouts: Timeouts,
     ) -> Result<Response, UpstreamError> {
-        self.send(Method::GET, endpoint, RequestBody::default(), timeouts)
+        self.send(Method::GET, endpoint, None, RequestBody::default(), timeouts)
             .await
+    }
+
+    /// The same as [`post`](Self::post), for a request with a path and headers of its own.
+    pub(crate) async fn post_variant(
+        &self,
+        endpoint: &Endpoint,
+        variant: Variant,
+        body: RequestBody,
+        timeouts: Timeouts,
+    ) -> Result<Response, UpstreamError> {
+        self.send(Method::POST, endpoint, Some(variant), body, timeouts)
+            .await
+    }
+
+    /// The same as [`get`](Self::get), for a request with a path and headers of its own.
+    pub(crate) async fn get_variant(
+        &self,
+        endpoint: &Endpoint,
+        variant: Variant,
+        timeouts: Timeouts,
+    ) -> Result<Response, UpstreamError> {
+        self.send(
+            Method::GET,
+            endpoint,
+            Some(variant),
+            RequestBody::default(),
+            timeouts,
+        )
+        .await
     }
 
     async fn send(
         &self,
         method: Method,
         endpoint: &Endpoint,
+        variant: Option<Variant>,
         body: RequestBody,
         timeouts: Timeouts,
     ) -> Result<Response, UpstreamError> {
         let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.headers_mut() = endpoint.headers.clone();
+        let (uri, path) = match variant {
+            None => (endpoint.uri.clone(), endpoint.path.clone()),
+            Some(variant) => {
+                request.headers_mut().extend(variant.headers);
+                (variant.uri, variant.path)
+            }
+        };
         let sent = async {
             if endpoint.secure {
-                *request.uri_mut() = endpoint.uri.clone();
+                *request.uri_mut() = uri;
                 let answered = self.tls_client()?.request(request).await;
                 let (head, body) = answered.map_err(failure::of_sending)?.into_parts();
                 return Ok((head, AnyBody::Tls(body)));
             }
-            *request.uri_mut() = endpoint.path.clone();
+            *request.uri_mut() = path;
             let answered = endpoint.pool.send(&endpoint.uri, request, &self.settings).await?;
             let (head, body) = answered.into_parts();
             Ok((head, AnyBody::Plain(body)))

@@ -1,10 +1,11 @@
 //! Adapters: one folder or one row for each company whose models are called.
 //!
 //! Suggested reading order: [`registry`], [`openai_compatible`] with its table of [`presets`](openai_compatible::presets),
-//! [`anthropic`], [`openai_responses`], [`moderations`], [`http`], [`egress`], [`sim`], [`discover`]. How to add a
-//! provider: docs/adding-a-provider.md.
+//! [`anthropic`], [`openai_responses`], [`bedrock`], [`moderations`], [`http`], [`egress`], [`sim`], [`discover`]. How to
+//! add a provider: docs/adding-a-provider.md.
 
 pub mod anthropic;
+pub mod bedrock;
 mod crossing;
 pub mod discover;
 pub mod egress;

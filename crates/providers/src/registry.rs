@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use tollgate_upstream::Provider;
 
 use crate::anthropic::{self, Anthropic};
+use crate::bedrock::{self, AccessKeys, Bedrock, Credentials};
 use crate::http::{BaseUrl, Credential, EndpointError, HttpClient};
 use crate::openai_compatible::{Auth, Key, OpenAiCompatible, PRESETS, Preset, preset};
 use crate::openai_responses::{self, OpenAiResponses};
@@ -24,6 +25,10 @@ pub struct ProviderConfig {
     pub base_url: Option<String>,
     /// The key.
     pub api_key: Option<SecretString>,
+    /// Where in the world it is, for presets that have regions.
+    pub region: Option<String>,
+    /// The account's keys, for presets that sign requests; they are used when there is no `api_key`.
+    pub access_keys: Option<AccessKeys>,
     /// More headers for every request, such as an organisation or a project. Their values are secrets, too.
     pub headers: Vec<(String, SecretString)>,
 }
@@ -36,6 +41,8 @@ impl ProviderConfig {
             preset: None,
             base_url: None,
             api_key: None,
+            region: None,
+            access_keys: None,
             headers: Vec::new(),
         }
     }
@@ -75,6 +82,20 @@ pub trait Adapter: Sync {
         None
     }
 
+    /// The environment variables that usually have the region of a preset, the first one first; none when it has no
+    /// regions.
+    fn region_variables(&self, preset: &str) -> &'static [&'static str] {
+        let _ = preset;
+        &[]
+    }
+
+    /// The environment variables that usually have the keys of an account, for a preset that signs requests: id, secret,
+    /// token.
+    fn access_key_variables(&self, preset: &str) -> Option<[&'static str; 3]> {
+        let _ = preset;
+        None
+    }
+
     /// The provider of a block with one of them.
     fn build(
         &self,
@@ -85,12 +106,16 @@ pub trait Adapter: Sync {
 }
 
 /// Every adapter.
-pub const ADAPTERS: &[&dyn Adapter] = &[&Compatible, &Messages, &Responses, &Simulated];
+pub const ADAPTERS: &[&dyn Adapter] = &[&Compatible, &Messages, &Responses, &Amazon, &Simulated];
 
 /// The provider of a block. Nothing is connected to.
 pub fn build(config: &ProviderConfig, http: &Arc<HttpClient>) -> Result<Arc<dyn Provider>, ConfigError> {
     let name = preset_name(config)?;
     match adapter_of(name) {
+        Some(adapter) if config.region.is_some() && adapter.region_variables(name).is_empty() => Err(wrong(
+            config,
+            format!("`region` means nothing to the preset `{name}`"),
+        )),
         Some(adapter) => adapter.build(name, config, http),
         None => Err(unknown_preset(config, name)),
     }
@@ -109,6 +134,16 @@ pub fn usual_key_variable(preset_name: &str) -> Option<&'static str> {
 /// The environment variable that has the address of a preset that has none of its own.
 pub fn address_variable(preset_name: &str) -> Option<&'static str> {
     adapter_of(preset_name)?.address_variable(preset_name)
+}
+
+/// The environment variables that usually have the region of a preset; none when it has no regions.
+pub fn region_variables(preset_name: &str) -> &'static [&'static str] {
+    adapter_of(preset_name).map_or(&[], |adapter| adapter.region_variables(preset_name))
+}
+
+/// The environment variables that usually have the keys of an account, for a preset that signs requests.
+pub fn access_key_variables(preset_name: &str) -> Option<[&'static str; 3]> {
+    adapter_of(preset_name)?.access_key_variables(preset_name)
 }
 
 fn adapter_of(preset_name: &str) -> Option<&'static dyn Adapter> {
@@ -220,7 +255,11 @@ fn base_url(preset: &Preset, config: &ProviderConfig) -> Result<BaseUrl, ConfigE
 fn credentials(auth: Auth, config: &ProviderConfig) -> Result<Vec<Credential>, EndpointError> {
     let key = config.api_key.as_ref().map(|key| match auth {
         Auth::Bearer => Credential::bearer(key),
-        Auth::Header(name) => Credential::header(name, key),
+        // A JWT begins with `{"` in base64 (RFC 7519).
+        Auth::HeaderOrToken(_) if key.expose_secret().trim_start().starts_with("eyJ") => {
+            Credential::bearer(key)
+        }
+        Auth::Header(name) | Auth::HeaderOrToken(name) => Credential::header(name, key),
     });
     let others = config
         .headers
@@ -297,6 +336,69 @@ impl Adapter for Responses {
         let (base, credentials) = native(config, usual, variable, Auth::Bearer)?;
         let provider = OpenAiResponses::new(config.name.clone(), &base, &credentials, http.clone());
         Ok(Arc::new(provider.map_err(|error| wrong(config, error))?))
+    }
+}
+
+struct Amazon;
+
+impl Adapter for Amazon {
+    fn presets(&self) -> Vec<&'static str> {
+        vec![bedrock::PRESET]
+    }
+
+    fn key_variable(&self, _preset: &str) -> Option<&'static str> {
+        Some(bedrock::KEY_VARIABLE)
+    }
+
+    fn region_variables(&self, _preset: &str) -> &'static [&'static str] {
+        &bedrock::REGION_VARIABLES
+    }
+
+    fn access_key_variables(&self, _preset: &str) -> Option<[&'static str; 3]> {
+        Some(bedrock::ACCESS_KEY_VARIABLES)
+    }
+
+    fn build(
+        &self,
+        _preset: &str,
+        config: &ProviderConfig,
+        http: &Arc<HttpClient>,
+    ) -> Result<Arc<dyn Provider>, ConfigError> {
+        let region = config.region.as_deref().ok_or_else(|| {
+            let [variable, _] = bedrock::REGION_VARIABLES;
+            wrong(
+                config,
+                format!("it needs a region: set `region = \"us-east-1\"`, or {variable}"),
+            )
+        })?;
+        let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if region.is_empty() || !region.bytes().all(fits) {
+            return Err(wrong(
+                config,
+                "its region is not one: write it like \"us-east-1\"",
+            ));
+        }
+        let credentials = match (&config.api_key, &config.access_keys) {
+            (Some(key), _) => Credentials::ApiKey(key.clone()),
+            (None, Some(keys)) => Credentials::Keys(keys.clone()),
+            (None, None) => {
+                let [id, secret, _] = bedrock::ACCESS_KEY_VARIABLES;
+                let message = format!(
+                    "it needs a key: set `api_key_env` or `api_key_file`, or {}, or {id} and {secret}",
+                    bedrock::KEY_VARIABLE
+                );
+                return Err(wrong(config, message));
+            }
+        };
+        if let Some(address) = config.base_url.as_deref() {
+            warn_of_plain_http(
+                config,
+                &BaseUrl::parse(address).map_err(|error| wrong(config, error))?,
+            );
+        }
+        let (id, address) = (config.name.clone(), config.base_url.as_deref());
+        let built = Bedrock::new(id, region, address, credentials, http.clone());
+        Ok(Arc::new(built.map_err(|error| wrong(config, error))?))
     }
 }
 

@@ -123,8 +123,11 @@ fn configured(
         }
         let preset = section.preset.as_deref().unwrap_or(name);
         let usual_variable = registry::usual_key_variable(preset);
-        let api_key = key_of(config, name, usual_variable, section)?;
-        if api_key.is_none() && usual_variable.is_some() {
+        check_access_keys(name, preset, section)?;
+        let signs = section.access_key_id_env.is_some();
+        let api_key = key_of(config, name, usual_variable.filter(|_| !signs), section)?;
+        let access_keys = config.access_keys_of(name, section);
+        if api_key.is_none() && access_keys.is_none() && usual_variable.is_some() {
             notes.push(format!(
                 "providers.{name}: no key; set api_key_env or api_key_file"
             ));
@@ -134,11 +137,30 @@ fn configured(
             preset: section.preset.clone(),
             base_url: section.base_url.clone(),
             api_key,
+            access_keys,
+            region: config.region_of(name, section),
             ..ProviderConfig::named(name.as_str())
         };
         enabled.push(build(block, section.default_price.clone(), http)?);
     }
     Ok(enabled)
+}
+
+/// Keys by which requests are signed come as a pair, and only for presets that sign.
+fn check_access_keys(name: &str, preset: &str, section: &ProviderSection) -> Result<(), ConfigError> {
+    let (id, secret) = (&section.access_key_id_env, &section.secret_access_key_env);
+    let says_any = id.is_some() || secret.is_some() || section.session_token_env.is_some();
+    let place = || format!("providers.{name}");
+    if says_any && registry::access_key_variables(preset).is_none() {
+        let message =
+            format!("the preset `{preset}` signs nothing: access_key_id_env and its like mean nothing to it");
+        return Err(ConfigError::new(place(), message));
+    }
+    if says_any && (id.is_none() || secret.is_none()) {
+        let message = "access_key_id_env and secret_access_key_env belong together";
+        return Err(ConfigError::new(place(), message));
+    }
+    Ok(())
 }
 
 fn key_of(

@@ -8,8 +8,21 @@ use serde::{Deserialize, Serialize};
 pub enum Format {
     /// `POST /v1/chat/completions`.
     ChatCompletions,
+    /// `POST /v1/completions`.
+    Completions,
     /// `POST /v1/messages`.
     Messages,
     /// `POST /v1/responses`.
     Responses,
+}
+
+impl Format {
+    /// The parameter that carries what the model reads.
+    pub const fn input(self) -> &'static str {
+        match self {
+            Format::ChatCompletions | Format::Messages => "messages",
+            Format::Completions => "prompt",
+            Format::Responses => "input",
+        }
+    }
 }

@@ -176,6 +176,13 @@ pub trait TextProvider: Send + Sync {
         None
     }
 
+    /// Top-level fields of this format, which it takes, that its upstream does not have: a request that asks for one of
+    /// them goes to another candidate, or is refused.
+    fn lacking_fields(&self, format: Format) -> &'static [&'static str] {
+        let _ = format;
+        &[]
+    }
+
     /// Top-level fields outside the caller's format that it lets through to the upstream. Others are refused at the
     /// door.
     fn allowed_fields(&self) -> &'static [&'static str] {

@@ -96,7 +96,7 @@ impl From<&Model> for ModelRecord {
                 output: model.output.clone(),
             },
             endpoints: match model.kind {
-                ModelKind::Chat => vec!["/v1/chat/completions"],
+                ModelKind::Chat => vec!["/v1/chat/completions", "/v1/completions", "/v1/messages"],
                 ModelKind::Embedding => vec!["/v1/embeddings"],
                 ModelKind::Moderation => vec!["/v1/moderations"],
             },

@@ -80,7 +80,7 @@ pub fn carry(request: &GenerateRequest) -> Result<Vec<String>, Error> {
 }
 
 /// Fields of other formats: those that say what is usual, and hints, are left out.
-fn carry_extra(request: &GenerateRequest) -> Result<Vec<String>, Error> {
+pub(crate) fn carry_extra(request: &GenerateRequest) -> Result<Vec<String>, Error> {
     let mut ignored = Vec::new();
     for (name, value) in &request.extra {
         let is_usual = match &**name {
@@ -141,6 +141,11 @@ fn carry_message(message: &Message) -> Result<(), Error> {
         }
         index += 1;
     }
+    check_calls(message)
+}
+
+/// Calls of tools have JSON objects as their arguments, and results name the call.
+pub(crate) fn check_calls(message: &Message) -> Result<(), Error> {
     for (index, call) in message.tool_calls.iter().enumerate() {
         let path = format!("{}.tool_calls[{index}]", message.place.path);
         if call.custom {
@@ -176,7 +181,7 @@ fn is_object(arguments: &str) -> bool {
     text.is_empty() || (text.starts_with('{') && serde_json::from_str::<&RawValue>(text).is_ok())
 }
 
-fn unsupported(param: &str, what: &str) -> Error {
+pub(crate) fn unsupported(param: &str, what: &str) -> Error {
     let message = format!("'{param}' {what}. Leave it out, or choose another model.");
     Error::new(ErrorCode::UnsupportedParameter, message).with_param(param)
 }

@@ -46,7 +46,7 @@ pub fn version_for(request: &GenerateRequest) -> Version {
 }
 
 /// Instructions at the beginning, and the conversation.
-pub(super) fn parted(messages: &[Message]) -> (&[Message], &[Message]) {
+pub(crate) fn parted(messages: &[Message]) -> (&[Message], &[Message]) {
     let system = messages.iter().take_while(|message| message.role == Role::System);
     messages.split_at(system.count())
 }
@@ -103,7 +103,7 @@ fn content_of(mut blocks: Vec<Block>) -> Content {
 }
 
 /// A call without arguments has an empty object. Other texts that are no JSON were refused before.
-fn input_of(arguments: &str) -> Box<RawValue> {
+pub(crate) fn input_of(arguments: &str) -> Box<RawValue> {
     let text = match arguments.trim() {
         "" => "{}",
         text => text,
@@ -165,7 +165,7 @@ fn block_of(part: &Part) -> Option<Block> {
 }
 
 /// Type and base64 of a data URL.
-pub(super) fn inline(url: &str) -> Option<(&str, &str)> {
+pub(crate) fn inline(url: &str) -> Option<(&str, &str)> {
     let scheme = url.get(..5)?;
     let rest = url.get(5..).filter(|_| scheme.eq_ignore_ascii_case("data:"))?;
     let (head, data) = rest.split_once(',')?;

@@ -5,9 +5,9 @@
 //! or let a [`Relay`] pass each event of it. Otherwise over the common form: decode, encode.
 
 mod answer;
-mod carry;
+pub(crate) mod carry;
 mod decode;
-mod encode;
+pub(crate) mod encode;
 mod error_body;
 mod head;
 mod lossless;

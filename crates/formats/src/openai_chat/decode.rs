@@ -261,7 +261,7 @@ fn name_of_tool(tool: &Value) -> Option<String> {
     named.get("name")?.as_str().map(str::to_owned)
 }
 
-fn response_format_from_wire(format: wire::ResponseFormat) -> ResponseFormat {
+pub(crate) fn response_format_from_wire(format: wire::ResponseFormat) -> ResponseFormat {
     match (&*format.kind, format.json_schema) {
         ("json_object", _) => ResponseFormat::JsonObject,
         ("json_schema", Some(schema)) => ResponseFormat::JsonSchema {

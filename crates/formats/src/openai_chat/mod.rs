@@ -5,7 +5,7 @@
 //! [`inspect_event`] and [`splice_event`] each event of it. The other one goes over the common form: decode, encode.
 
 mod carry;
-mod decode;
+pub(crate) mod decode;
 mod effort;
 mod encode;
 mod error_body;
@@ -13,8 +13,8 @@ mod head;
 mod lossless;
 mod stream;
 mod usage;
-mod validate;
-mod wire;
+pub(crate) mod validate;
+pub(crate) mod wire;
 
 pub use carry::carry;
 pub use decode::{decode_request, decode_response};

@@ -62,7 +62,7 @@ pub(super) struct StreamOptions {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     One(String),
     Several(Vec<String>),
 }
@@ -224,7 +224,7 @@ pub(super) struct AllowedTools {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ResponseFormat {
+pub(crate) struct ResponseFormat {
     #[serde(rename = "type")]
     pub(super) kind: String,
     #[serde(skip_serializing_if = "Option::is_none")]

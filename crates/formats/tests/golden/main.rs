@@ -7,6 +7,7 @@
 //! `UPDATE_GOLDEN=1` writes what is derived (`ir.json`, `relayed.sse`): read it before you keep it.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod completions;
 mod embeddings;
 mod ir;
 mod messages;

@@ -1,8 +1,7 @@
 //! `POST /v1/chat/completions`.
 
-mod events;
 mod routes;
 mod service;
-mod wire;
+pub(crate) mod wire;
 
 pub use routes::routes;

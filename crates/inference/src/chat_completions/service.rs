@@ -6,15 +6,15 @@ use bytes::Bytes;
 use tollgate_accounts::Caller;
 use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
-use tollgate_formats::openai_chat::{self, ChatHead, Field, ResponseHead};
+use tollgate_formats::openai_chat::{self, ChatHead, Field, ResponseHead, StreamEncoder};
 use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed, Structure};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
-use super::events::Events;
 use crate::admission::admit;
 use crate::capabilities::{self, Asked};
+use crate::chunks::Events;
 use crate::{crossing, lenient};
 
 const ENDPOINT: &str = "/v1/chat/completions";
@@ -24,7 +24,7 @@ pub(super) enum Answer {
     /// A JSON body.
     Whole(Bytes),
     /// Server-sent events.
-    Stream(Events),
+    Stream(Events<StreamEncoder>),
 }
 
 pub(super) async fn create(

@@ -28,6 +28,15 @@ fn presets_whose_key_is_set_are_found() {
     );
     assert_eq!(names(found), ["openai", "azure-openai"]);
     assert!(from_environment(|_| None).is_empty());
+    let bedrock = |region: &'static str| {
+        from_environment(move |name| match name {
+            "AWS_BEARER_TOKEN_BEDROCK" => Some("k".to_owned()),
+            "AWS_DEFAULT_REGION" => Some(region.to_owned()),
+            _ => None,
+        })
+    };
+    assert_eq!(bedrock("eu-west-1")[0].region.as_deref(), Some("eu-west-1"));
+    assert!(bedrock("").is_empty(), "nobody knows where it is");
 }
 
 #[test]

@@ -10,6 +10,9 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::plain::Pool;
 
+/// The place of a model's name in an address.
+const MODEL: &str = "{model}";
+
 /// What is wrong with an address or a key; for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointError {
@@ -97,6 +100,34 @@ impl BaseUrl {
     pub(crate) fn extended(mut self, path: &str) -> Self {
         self.prefix.push_str(path);
         self
+    }
+
+    /// Whether the path has the place of a model's name in it, as in `/openai/deployments/{model}`.
+    pub(crate) fn names_model(&self) -> bool {
+        self.prefix.contains(MODEL)
+    }
+
+    /// The same address for this model.
+    pub(crate) fn for_model(&self, model: &str) -> Self {
+        Self {
+            prefix: self.prefix.replace(MODEL, &escape(model, "")),
+            ..self.clone()
+        }
+    }
+
+    /// What comes before the collection that the model is in: `/openai`.
+    pub(crate) fn before_model(&self) -> Self {
+        let before = self.prefix.split(MODEL).next().unwrap_or_default();
+        let parent = before.trim_end_matches('/').rsplit_once('/');
+        Self {
+            prefix: parent.map_or(String::new(), |(parent, _)| parent.to_owned()),
+            ..self.clone()
+        }
+    }
+
+    /// The host, with its port when that is not the usual one.
+    pub(crate) fn host(&self) -> &str {
+        self.authority.as_str()
     }
 
     fn join(&self, path: &str) -> Result<Uri, EndpointError> {
@@ -206,4 +237,52 @@ impl Endpoint {
             pool: Pool::default(),
         })
     }
+}
+
+/// How one request differs from the others of its endpoint: by its path, and by more headers.
+#[derive(Debug)]
+pub(crate) struct Variant {
+    pub(super) uri: Uri,
+    /// The path alone, as HTTP/1.1 wants it.
+    pub(super) path: Uri,
+    pub(super) headers: HeaderMap,
+}
+
+impl Variant {
+    /// Another path under the same base.
+    pub(crate) fn new(base: &BaseUrl, path: &str) -> Result<Self, EndpointError> {
+        let uri = base.join(path)?;
+        let path = uri.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
+        Ok(Self {
+            uri,
+            path,
+            headers: HeaderMap::new(),
+        })
+    }
+
+    /// The path as it is sent, without a query.
+    pub(crate) fn path(&self) -> &str {
+        self.uri.path()
+    }
+
+    /// One more header, or another value for one. It may be a secret.
+    pub(crate) fn insert(&mut self, name: &str, value: &SecretString) -> Result<(), EndpointError> {
+        let Credential { header, value } = Credential::header(name, value)?;
+        self.headers.insert(header, value);
+        Ok(())
+    }
+}
+
+/// Percent-encodes all but letters, digits, `-._~`, and what is to be `kept`.
+pub(crate) fn escape(text: &str, kept: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for byte in text.bytes() {
+        let stays =
+            byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || kept.as_bytes().contains(&byte);
+        match stays {
+            true => out.push(char::from(byte)),
+            false => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
 }

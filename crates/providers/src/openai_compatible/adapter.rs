@@ -22,7 +22,7 @@ use super::presets::Preset;
 use super::{listing, stream};
 use crate::crossing::{self, not_in_format};
 use crate::http::{
-    BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts,
+    BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts, Variant,
 };
 use crate::moderations::Moderations;
 use crate::refusal;
@@ -36,9 +36,12 @@ pub struct OpenAiCompatible {
     pub(super) id: Arc<str>,
     /// Marks the reasoning that comes from here.
     origin: String,
-    preset: &'static Preset,
+    pub(super) preset: &'static Preset,
     pub(super) http: Arc<HttpClient>,
+    /// The address, when it differs from model to model.
+    by_model: Option<BaseUrl>,
     chat: Endpoint,
+    pub(super) completions: Option<Endpoint>,
     pub(super) embeddings: Option<EmbeddingsEndpoint>,
     moderations: Option<Moderations>,
     models: Endpoint,
@@ -56,6 +59,12 @@ impl OpenAiCompatible {
         if base.is_secure() {
             http.check_tls()?;
         }
+        let listed_at = match base.names_model() {
+            true => base.before_model(),
+            false => base.clone(),
+        };
+        let completions = preset.completions.as_ref();
+        let completions = completions.map(|row| Endpoint::new(base, row.path, credentials));
         let embeddings = preset.embeddings.as_ref();
         let embeddings = embeddings.map(|row| EmbeddingsEndpoint::new(row, base, credentials));
         let moderations = preset.moderations_path;
@@ -65,18 +74,52 @@ impl OpenAiCompatible {
             id,
             preset,
             http,
+            completions: completions.transpose()?,
             embeddings: embeddings.transpose()?,
             moderations: moderations.transpose()?,
             chat: Endpoint::new(base, preset.chat_path, credentials)?,
-            models: Endpoint::new(base, "/models", credentials)?,
+            models: Endpoint::new(&listed_at, "/models", credentials)?,
+            by_model: base.names_model().then(|| base.clone()),
         })
     }
 
-    /// The bytes for the upstream, and how many answers they ask for.
-    fn prepare(&self, call: &TextCall) -> Result<(RequestBody, u32), UpstreamError> {
-        if !call.is_in(Format::ChatCompletions) {
-            return self.prepare_crossing(call);
+    /// What is sent, and where.
+    fn prepare(&self, call: &TextCall) -> Result<Prepared<'_>, UpstreamError> {
+        if let Some(prepared) = self.prepare_completion(call)? {
+            return Ok(prepared);
         }
+        let (body, choices) = match call.is_in(Format::ChatCompletions) {
+            true => self.prepare_chat(call)?,
+            false => self.prepare_crossing(call)?,
+        };
+        Ok(Prepared {
+            endpoint: &self.chat,
+            path: self.preset.chat_path,
+            format: Format::ChatCompletions,
+            body,
+            choices,
+        })
+    }
+
+    /// Sends a request to an endpoint, or to that of its model where each has its own.
+    pub(super) async fn post(
+        &self,
+        endpoint: &Endpoint,
+        path: &str,
+        model: &str,
+        body: RequestBody,
+        timeouts: Timeouts,
+    ) -> Result<Response, UpstreamError> {
+        let Some(base) = &self.by_model else {
+            return self.http.post(endpoint, body, timeouts).await;
+        };
+        let variant = Variant::new(&base.for_model(model), path)
+            .map_err(|error| UpstreamError::connect(error.to_string()))?;
+        self.http.post_variant(endpoint, variant, body, timeouts).await
+    }
+
+    /// The bytes for the upstream, and how many answers they ask for.
+    fn prepare_chat(&self, call: &TextCall) -> Result<(RequestBody, u32), UpstreamError> {
         let known = call
             .outline
             .as_ref()
@@ -127,6 +170,7 @@ impl OpenAiCompatible {
         &self,
         ctx: &CallContext,
         call: &TextCall,
+        format: Format,
         response: Response,
     ) -> Result<TextReply, UpstreamError> {
         let is_html = response.media_type() == "text/html";
@@ -151,7 +195,7 @@ impl OpenAiCompatible {
                 "usage report makes no sense, wholly or in part"
             );
         }
-        if !crossing::relays(ctx, call, Format::ChatCompletions) {
+        if !crossing::relays(ctx, call, format) {
             let answer =
                 decode_response(&body).map_err(|_| UpstreamError::protocol("the answer cannot be read"))?;
             return Ok(crossing::whole(
@@ -162,7 +206,7 @@ impl OpenAiCompatible {
             ));
         }
         Ok(TextReply::Whole(TextAnswer {
-            payload: Payload::Raw(Format::ChatCompletions, body),
+            payload: Payload::Raw(format, body),
             usage: head.report.usage,
             output_bytes: head.output_bytes,
             outline: Some(Outline::new(head)),
@@ -170,29 +214,47 @@ impl OpenAiCompatible {
     }
 }
 
+/// What is sent, and where.
+pub(super) struct Prepared<'p> {
+    pub(super) endpoint: &'p Endpoint,
+    /// Its path under the base.
+    pub(super) path: &'static str,
+    /// What the endpoint speaks.
+    pub(super) format: Format,
+    pub(super) body: RequestBody,
+    /// How many answers it asks for.
+    pub(super) choices: u32,
+}
+
 #[async_trait]
 impl TextProvider for OpenAiCompatible {
     async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError> {
-        let (body, choices) = self.prepare(call)?;
+        let Prepared {
+            endpoint,
+            path,
+            format,
+            body,
+            choices,
+        } = self.prepare(call)?;
         let timeouts = Timeouts {
             headers: ctx.header_timeout,
             idle: ctx.idle_timeout,
         };
-        let response = self.http.post(&self.chat, body, timeouts).await?;
+        let response = self
+            .post(endpoint, path, &call.upstream_model, body, timeouts)
+            .await?;
         if !(200..300).contains(&response.status) {
             return Err(refusal::from_response(response, self.http.settings()).await);
         }
         if !call.stream {
-            return self.whole(ctx, call, response).await;
+            return self.whole(ctx, call, format, response).await;
         }
         if response.media_type() == "text/event-stream" {
-            let events = stream::open(response, call, choices)?;
-            return Ok(TextReply::Stream(
-                match crossing::relays(ctx, call, Format::ChatCompletions) {
-                    true => events,
-                    false => crossing::stream(events, StreamDecoder::new(), &self.origin),
-                },
-            ));
+            let events = stream::open(response, call, format, choices)?;
+            return Ok(TextReply::Stream(match crossing::relays(ctx, call, format) {
+                true => events,
+                false => crossing::stream(events, StreamDecoder::new(), &self.origin),
+            }));
         }
         // A JSON body says what is wrong; anything else is not what was asked for.
         let media_type = response.media_type().to_owned();
@@ -208,7 +270,18 @@ impl TextProvider for OpenAiCompatible {
     }
 
     fn takes(&self, format: Format) -> bool {
-        format == Format::ChatCompletions
+        match format {
+            Format::ChatCompletions => true,
+            Format::Completions => self.completions.is_some(),
+            _ => false,
+        }
+    }
+
+    fn lacking_fields(&self, format: Format) -> &'static [&'static str] {
+        match (format, &self.preset.completions) {
+            (Format::Completions, Some(row)) => row.lacks,
+            _ => &[],
+        }
     }
 
     fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
@@ -271,7 +344,13 @@ impl Provider for OpenAiCompatible {
             if response.status != 200 {
                 return Err(refusal::from_response(response, self.http.settings()).await);
             }
-            listing::read(&response.whole(listing::LIMIT).await?)
+            let listed = listing::read(&response.whole(listing::LIMIT).await?)?;
+            // Models that have an address each go by names of the operator's, which no list has.
+            Ok(if self.by_model.is_some() {
+                Vec::new()
+            } else {
+                listed
+            })
         };
         tokio::time::timeout(timeout, listed)
             .await

@@ -109,7 +109,10 @@ impl EmbedProvider for OpenAiCompatible {
             headers: ctx.header_timeout,
             idle: ctx.idle_timeout,
         };
-        let response = self.http.post(endpoint, body.into(), timeouts).await?;
+        let model = &call.upstream_model;
+        let response = self
+            .post(endpoint, row.path, model, body.into(), timeouts)
+            .await?;
         if !(200..300).contains(&response.status) {
             return Err(refusal::from_response(response, self.http.settings()).await);
         }

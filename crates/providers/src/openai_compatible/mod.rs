@@ -2,13 +2,14 @@
 //! on; the answer's bytes come back the same way.
 
 mod adapter;
+mod completions;
 mod embeddings;
 pub(crate) mod listing;
 pub mod presets;
 mod stream;
 
 pub use adapter::OpenAiCompatible;
-pub use presets::{Auth, Embeddings, Key, PRESETS, Preset, preset};
+pub use presets::{Auth, Completions, Embeddings, Key, PRESETS, Preset, preset};
 
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,8 @@ pub enum Auth {
     Bearer,
     /// The key alone in this header.
     Header(&'static str),
+    /// The same, but the token of an identity provider, which is a JWT, as `Authorization: Bearer TOKEN`.
+    HeaderOrToken(&'static str),
 }
 
 /// Whether a key is needed.
@@ -42,6 +44,17 @@ pub struct Embeddings {
     pub source: &'static str,
 }
 
+/// How a provider's `POST /v1/completions` differs from OpenAI's. Fields are dropped and let through as for chat.
+#[derive(Clone, Copy, Debug)]
+pub struct Completions {
+    /// The path under the base.
+    pub path: &'static str,
+    /// Fields of the format that it does not have; `prompt` for prompts that are more than one text.
+    pub lacks: &'static [&'static str],
+    /// Where this is from.
+    pub source: &'static str,
+}
+
 /// A provider that speaks the format of chat completions, and how it differs from OpenAI.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
@@ -57,6 +70,8 @@ pub struct Preset {
     pub base_path: &'static str,
     /// Path of chat completions under the base.
     pub chat_path: &'static str,
+    /// Its endpoint for completions, when it serves its chat models there, too; without it they are asked as chat.
+    pub completions: Option<Completions>,
     /// Its embeddings, when it has any.
     pub embeddings: Option<Embeddings>,
     /// Path of its moderations under the base, when it has any in OpenAI's shape.
@@ -100,6 +115,12 @@ const EMBEDDINGS: Embeddings = Embeddings {
 
 /// Where OpenAI has its moderations.
 const MODERATIONS: &str = "/moderations";
+/// Completions as OpenAI had them.
+const COMPLETIONS: Completions = Completions {
+    path: "/completions",
+    lacks: &[],
+    source: UNSAID,
+};
 
 /// What most providers have in common; no provider itself.
 const USUAL: Preset = Preset {
@@ -109,6 +130,7 @@ const USUAL: Preset = Preset {
     base_url_env: None,
     base_path: "/v1",
     chat_path: "/chat/completions",
+    completions: None,
     embeddings: None,
     moderations_path: None,
     key: Key::Optional,
@@ -173,7 +195,7 @@ pub const PRESETS: &[Preset] = &[
         base_url_env: Some("AZURE_OPENAI_ENDPOINT"),
         base_path: "/openai/v1",
         key: Key::Required("AZURE_OPENAI_API_KEY"),
-        auth: Auth::Header("api-key"),
+        auth: Auth::HeaderOrToken("api-key"),
         cap_name: CapName::MaxCompletionTokens,
         vendor_fields: &["data_sources"],
         developer_as_system: false,
@@ -248,6 +270,11 @@ pub const PRESETS: &[Preset] = &[
             "context_length_exceeded_behavior",
         ],
         source: "https://docs.together.ai/reference/chat-completions",
+        completions: Some(Completions {
+            lacks: &["prompt", "suffix", "best_of"],
+            source: "https://docs.together.ai/reference/completions-1",
+            ..COMPLETIONS
+        }),
         embeddings: Some(Embeddings {
             drops: &["encoding_format", "user"],
             dimensions: None,
@@ -283,6 +310,11 @@ pub const PRESETS: &[Preset] = &[
             "context_length_exceeded_behavior",
         ],
         source: "https://docs.fireworks.ai/api-reference/post-chatcompletions",
+        completions: Some(Completions {
+            lacks: &["suffix", "best_of"],
+            source: "https://docs.fireworks.ai/api-reference/post-completions",
+            ..COMPLETIONS
+        }),
         embeddings: Some(Embeddings {
             // It answers 400 to every field that it does not know.
             drops: &["encoding_format", "user"],
@@ -395,6 +427,11 @@ pub const PRESETS: &[Preset] = &[
         inline_pictures: true,
         local_port: Some(11434),
         source: "https://docs.ollama.com/api/openai-compatibility",
+        completions: Some(Completions {
+            lacks: &["prompt", "n", "best_of", "echo", "logprobs", "logit_bias"],
+            source: "https://docs.ollama.com/api/openai-compatibility",
+            ..COMPLETIONS
+        }),
         embeddings: Some(Embeddings {
             drops: &["user"],
             source: "https://docs.ollama.com/api/openai-compatibility",
@@ -441,6 +478,11 @@ pub const PRESETS: &[Preset] = &[
         local_port: Some(8080),
         source: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
         counts_one_answer: true,
+        completions: Some(Completions {
+            lacks: &["prompt", "n", "suffix", "best_of", "echo", "logprobs"],
+            source: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
+            ..COMPLETIONS
+        }),
         embeddings: Some(Embeddings {
             drops: &["user"],
             dimensions: None,
@@ -485,6 +527,11 @@ pub const PRESETS: &[Preset] = &[
         inline_pictures: true,
         local_port: Some(8000),
         source: "https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/openai/chat_completion/protocol.py",
+        completions: Some(Completions {
+            lacks: &["suffix", "best_of"],
+            source: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
+            ..COMPLETIONS
+        }),
         embeddings: Some(Embeddings {
             vendor_fields: &["truncate_prompt_tokens", "add_special_tokens", "normalize"],
             source: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
@@ -517,6 +564,11 @@ pub const PRESETS: &[Preset] = &[
         inline_pictures: true,
         local_port: Some(30000),
         source: "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py",
+        completions: Some(Completions {
+            lacks: &["best_of"],
+            source: "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py",
+            ..COMPLETIONS
+        }),
         embeddings: Some(Embeddings {
             source: "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py",
             ..EMBEDDINGS
@@ -533,6 +585,11 @@ pub const PRESETS: &[Preset] = &[
         inline_pictures: true,
         local_port: Some(1234),
         source: "https://lmstudio.ai/docs/developer/openai-compat/chat-completions",
+        completions: Some(Completions {
+            lacks: &["prompt", "n", "suffix", "best_of", "echo", "logprobs"],
+            source: "https://lmstudio.ai/docs/developer/openai-compat/completions",
+            ..COMPLETIONS
+        }),
         embeddings: Some(Embeddings {
             drops: &["encoding_format", "user"],
             dimensions: None,

@@ -20,9 +20,15 @@ use crate::refusal;
 /// again, and most upstreams send the last chunk in a write of its own.
 const END_OF_BODY: Duration = Duration::from_millis(20);
 
-/// The stream of a response. `choices` is how many answers were asked for.
-pub(super) fn open(response: Response, call: &TextCall, choices: u32) -> Result<TextStream, UpstreamError> {
+/// The stream of a response in this format. `choices` is how many answers were asked for.
+pub(super) fn open(
+    response: Response,
+    call: &TextCall,
+    format: Format,
+    choices: u32,
+) -> Result<TextStream, UpstreamError> {
     Ok(Box::pin(ChatStream {
+        format,
         pieces: response.pieces()?,
         reader: EventReader::default(),
         edits: EventEdits::new(&call.public_model, call.include_usage),
@@ -32,6 +38,8 @@ pub(super) fn open(response: Response, call: &TextCall, choices: u32) -> Result<
 }
 
 struct ChatStream {
+    /// Chat completions, or completions: their streams differ only in where a choice has its text.
+    format: Format,
     pieces: Pieces,
     reader: EventReader,
     edits: EventEdits,
@@ -64,7 +72,7 @@ impl Stream for ChatStream {
                         return Poll::Pending;
                     }
                     this.state = State::Over;
-                    return Poll::Ready(Some(Ok(end())));
+                    return Poll::Ready(Some(Ok(end(this.format))));
                 }
                 State::Open => {}
             }
@@ -123,7 +131,7 @@ impl ChatStream {
         let bytes = splice_event(event, head, &self.edits, None);
         TextChunk {
             kind,
-            payload: bytes.map(|bytes| Payload::Raw(Format::ChatCompletions, bytes)),
+            payload: bytes.map(|bytes| Payload::Raw(self.format, bytes)),
             usage: head.report.usage,
             output_bytes: head.output_bytes,
         }
@@ -135,7 +143,7 @@ impl ChatStream {
             return self.fail(UpstreamError::protocol("the stream was cut"));
         }
         self.state = State::Over;
-        Ok(end())
+        Ok(end(self.format))
     }
 
     fn fail(&mut self, error: UpstreamError) -> Result<TextChunk, UpstreamError> {
@@ -144,13 +152,10 @@ impl ChatStream {
     }
 }
 
-fn end() -> TextChunk {
+fn end(format: Format) -> TextChunk {
     TextChunk {
         kind: ChunkKind::End,
-        payload: Some(Payload::Raw(
-            Format::ChatCompletions,
-            Bytes::from_static(DONE_EVENT),
-        )),
+        payload: Some(Payload::Raw(format, Bytes::from_static(DONE_EVENT))),
         usage: None::<Usage>,
         output_bytes: 0,
     }

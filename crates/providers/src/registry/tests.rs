@@ -79,6 +79,52 @@ fn mistakes_name_the_block_and_what_to_do() {
 }
 
 #[test]
+fn bedrock_needs_a_region_and_one_of_two_kinds_of_keys() {
+    let of = |region: Option<&str>, key: Option<&str>, access: bool| ProviderConfig {
+        region: region.map(str::to_owned),
+        access_keys: access.then(|| AccessKeys {
+            id: "AKIDEXAMPLE".to_owned(),
+            secret: SecretString::from("secret"),
+            session_token: None,
+        }),
+        ..block("bedrock", None, None, key)
+    };
+    for (config, parts) in [
+        (
+            of(None, Some("k"), false),
+            &["[providers.bedrock]", "AWS_REGION", "region ="][..],
+        ),
+        (of(Some("us east"), Some("k"), false), &["region", "us-east-1"]),
+        (of(Some(""), Some("k"), false), &["region"]),
+        (
+            of(Some("us-east-1"), None, false),
+            &["AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "api_key_file"],
+        ),
+        (
+            ProviderConfig {
+                region: Some("us-east-1".to_owned()),
+                ..block("openai", None, None, Some("k"))
+            },
+            &["[providers.openai]", "`region`"],
+        ),
+    ] {
+        let Err(message) = built(&config) else {
+            panic!("{config:?} is fine");
+        };
+        for part in parts {
+            assert!(message.contains(part), "{message} lacks {part}");
+        }
+    }
+    for config in [
+        of(Some("us-east-1"), Some("k"), false),
+        of(Some("cn-north-1"), None, true),
+    ] {
+        let provider = built(&config).unwrap();
+        assert!(provider.text().is_some() && provider.embeddings().is_none());
+    }
+}
+
+#[test]
 fn the_adapters_share_no_preset() {
     let mut names: Vec<&str> = preset_names().collect();
     let count = names.len();

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::sleep;
+use tollgate_formats::openai_completions::BEYOND_CHAT;
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{ErrorCode, Format};
 use tollgate_upstream::{
@@ -70,7 +71,7 @@ impl Prompt {
         let (script, said) = grammar::read(&last).map_err(|wrong| {
             let error = failure::simulated(ErrorCode::InvalidParameter, wrong);
             UpstreamError {
-                param: Some("messages".to_owned()),
+                param: Some(call.format.input().to_owned()),
                 ..error
             }
         })?;
@@ -89,6 +90,13 @@ impl Prompt {
 impl TextProvider for Simulator {
     fn takes(&self, _format: Format) -> bool {
         true
+    }
+
+    fn lacking_fields(&self, format: Format) -> &'static [&'static str] {
+        match format {
+            Format::Completions => BEYOND_CHAT,
+            _ => &[],
+        }
     }
 
     fn count_input(&self, request: &GenerateRequest) -> Option<u64> {

@@ -1,6 +1,8 @@
 //! What is in effect beyond what stands in file and environment: providers that a variable switches on, and what a block
 //! leaves to its preset.
 
+use secrecy::SecretString;
+use tollgate_providers::bedrock::AccessKeys;
 use tollgate_providers::registry::{self, ProviderConfig};
 use tollgate_providers::{discover, openai_compatible};
 
@@ -24,6 +26,38 @@ impl Config {
         blocks.any(|(name, section)| section.preset.as_deref().unwrap_or(name) == preset)
     }
 
+    /// The account's keys of a block whose preset signs requests, when they are in the environment. A block that names
+    /// variables means those, and none of the usual ones.
+    pub fn access_keys_of(&self, name: &str, section: &ProviderSection) -> Option<AccessKeys> {
+        let usual = registry::access_key_variables(section.preset.as_deref().unwrap_or(name))?;
+        let stated = [
+            &section.access_key_id_env,
+            &section.secret_access_key_env,
+            &section.session_token_env,
+        ];
+        let [id, secret, token] = match stated.iter().any(|variable| variable.is_some()) {
+            true => stated.map(Option::as_deref),
+            false => usual.map(Some),
+        };
+        let value = |variable: Option<&str>| self.environment.get(variable?);
+        Some(AccessKeys {
+            id: value(id)?.trim().to_owned(),
+            secret: SecretString::from(value(secret)?.trim()),
+            session_token: value(token).map(SecretString::from),
+        })
+    }
+
+    /// Where a provider is in the world: what its block says, else what the environment says.
+    pub fn region_of(&self, name: &str, section: &ProviderSection) -> Option<String> {
+        let variables = registry::region_variables(section.preset.as_deref().unwrap_or(name));
+        let usual = || {
+            variables
+                .iter()
+                .find_map(|variable| self.environment.get(variable))
+        };
+        section.region.clone().or_else(|| usual().map(str::to_owned))
+    }
+
     /// The settings as TOML, without secrets, for `--print-config`. A key is shown as the name of its variable or file.
     pub fn printed(&self) -> Result<String, toml::ser::Error> {
         let mut shown = self.file.clone();
@@ -36,6 +70,7 @@ impl Config {
         for block in self.providers_by_environment() {
             let section = ProviderSection {
                 base_url: block.base_url,
+                region: block.region,
                 ..ProviderSection::default()
             };
             shown.providers.insert(block.name.to_string(), section);
@@ -103,6 +138,59 @@ mod tests {
         printed(text, &[]);
         let shown = printed("[providers.x]\nbase_url = \"https://u:canary@h/v1\"", &[]);
         assert_eq!(shown.providers["x"].base_url.as_deref(), Some("https://…@h/v1"));
+    }
+
+    /// Variables that are set, what a block says, and whose keys sign: id, secret, token.
+    #[test]
+    fn the_keys_of_an_account_are_those_that_the_block_means() {
+        use secrecy::ExposeSecret;
+
+        let usual = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "secret")];
+        let other = [("ID", "id-2"), ("SECRET", "secret-2"), ("TOKEN", "token-2")];
+        let all = [&usual[..], &other[..], &[("AWS_SESSION_TOKEN", "token")]].concat();
+        let named = "access_key_id_env = \"ID\"\nsecret_access_key_env = \"SECRET\"\n";
+        let with_token = format!("{named}session_token_env = \"TOKEN\"\n");
+        for (env, keys, expected) in [
+            (&usual[..], "", Some(("id", "secret", None))),
+            (&usual[..1], "", None),
+            (&usual[1..], "", None),
+            (&all[..], "", Some(("id", "secret", Some("token")))),
+            (&all[..], named, Some(("id-2", "secret-2", None))),
+            (&all[..], &with_token, Some(("id-2", "secret-2", Some("token-2")))),
+            (&usual[..], named, None),
+        ] {
+            let config = load(&format!("[providers.cloud]\npreset = \"bedrock\"\n{keys}"), env);
+            let found = config.access_keys_of("cloud", &config.file.providers["cloud"]);
+            let shown = found.as_ref().map(|keys| {
+                let token = keys.session_token.as_ref().map(ExposeSecret::expose_secret);
+                (keys.id.as_str(), keys.secret.expose_secret(), token)
+            });
+            assert_eq!(shown, expected, "{keys} {env:?}");
+        }
+        let config = load("[providers.openai]\n", &all);
+        let found = config.access_keys_of("openai", &config.file.providers["openai"]);
+        assert!(found.is_none(), "it signs nothing");
+    }
+
+    #[test]
+    fn a_region_is_that_of_the_block_or_of_the_environment() {
+        let both = [("AWS_REGION", "eu-west-1"), ("AWS_DEFAULT_REGION", "us-east-1")];
+        for (preset, said, env, expected) in [
+            (
+                "bedrock",
+                "region = \"eu-central-1\"",
+                &both[..],
+                Some("eu-central-1"),
+            ),
+            ("bedrock", "", &both[..], Some("eu-west-1")),
+            ("bedrock", "", &both[1..], Some("us-east-1")),
+            ("bedrock", "", &[], None),
+            ("openai", "", &both[..], None),
+        ] {
+            let config = load(&format!("[providers.x]\npreset = \"{preset}\"\n{said}\n"), env);
+            let found = config.region_of("x", &config.file.providers["x"]);
+            assert_eq!(found.as_deref(), expected, "{preset} {said}");
+        }
     }
 
     /// Block, what is printed of it: preset, address, variable.

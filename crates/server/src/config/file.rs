@@ -165,6 +165,14 @@ pub struct ProviderSection {
     pub api_key_env: Option<String>,
     /// The file that holds the key.
     pub api_key_file: Option<String>,
+    /// Where in the world it is, such as `us-east-1`, for presets that have regions; `AWS_REGION` when it is not said.
+    pub region: Option<String>,
+    /// The variable that holds the id of an account's key, for presets that sign requests.
+    pub access_key_id_env: Option<String>,
+    /// The variable that holds its secret.
+    pub secret_access_key_env: Option<String>,
+    /// The variable that holds the token of a temporary one.
+    pub session_token_env: Option<String>,
     /// The price of its models that have no other. Without it such models are not offered.
     pub default_price: Option<PricesEntry>,
     /// Whether it is used.

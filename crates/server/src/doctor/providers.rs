@@ -145,7 +145,8 @@ fn without_key(config: &Config) -> Vec<&str> {
         let usual = usual_key_variable(section.preset.as_deref().unwrap_or(name));
         let variable = section.api_key_env.as_deref().or(usual);
         let set = variable.is_some_and(|variable| config.environment.get(variable).is_some());
-        usual.is_some() && section.api_key_file.is_none() && !set
+        let signs = || config.access_keys_of(name, section).is_some();
+        usual.is_some() && section.api_key_file.is_none() && !set && !signs()
     };
     let enabled = config
         .file

@@ -186,6 +186,34 @@ fn providers_without_a_key_or_an_answer_are_faults() {
 }
 
 #[test]
+fn a_provider_that_signs_needs_no_key_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let text = format!(
+        "[providers.cloud]\npreset = \"bedrock\"\nregion = \"us-east-1\"\nbase_url = \"http://127.0.0.1:{port}\""
+    );
+    let signing = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "secret")];
+    for (environment, remedy) in [
+        (&[][..], "AWS_BEARER_TOKEN_BEDROCK"),
+        (&signing[..1], "AWS_BEARER_TOKEN_BEDROCK"),
+        (&signing[..], "providers.cloud.base_url"),
+    ] {
+        let findings = block_on(run(&config(&text, &data, environment)));
+        let found: Vec<&Finding> = findings
+            .iter()
+            .filter(|found| found.what == "provider cloud")
+            .collect();
+        assert_eq!(found.len(), 1, "{findings:?}");
+        assert!(found[0].remedy.as_ref().unwrap().contains(remedy), "{found:?}");
+    }
+}
+
+#[test]
 fn every_answer_of_a_provider_is_told_with_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
     let block =

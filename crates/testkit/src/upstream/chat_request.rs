@@ -9,6 +9,7 @@ use super::embeddings::Embeddings;
 pub(super) enum Shape {
     #[default]
     Chat,
+    Text,
     Messages,
     Responses,
 }
@@ -18,6 +19,7 @@ impl Shape {
     pub fn of(path: &str) -> Option<Self> {
         let ends = [
             ("/chat/completions", Shape::Chat),
+            ("/completions", Shape::Text),
             ("/messages", Shape::Messages),
             ("/responses", Shape::Responses),
         ];
@@ -67,7 +69,7 @@ impl ChatRequest {
         };
         let said = match shape {
             Shape::Responses => responses_input(&value),
-            Shape::Chat | Shape::Messages => value.get("messages").and_then(Value::as_array).cloned(),
+            Shape::Chat | Shape::Text | Shape::Messages => value.get("messages").and_then(Value::as_array).cloned(),
         };
         let Some(messages) = said.filter(|list| !list.is_empty()) else {
             return Err(

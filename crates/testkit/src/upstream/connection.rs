@@ -18,6 +18,7 @@ use super::received::{ReceivedRequest, read_body, read_head};
 use super::reply::{Content, Reply};
 use super::script::Script;
 use super::served::{End, Served, Tokens};
+use super::texts;
 
 /// How long a connection that was closed in order waits for the client to close too.
 const LINGER: Duration = Duration::from_secs(10);
@@ -105,6 +106,12 @@ fn shape_of(request: &ReceivedRequest) -> Option<Shape> {
     Shape::of(request.bare_path()).filter(|_| request.method == "POST")
 }
 
+/// Bedrock's format is not composed here: such requests get what is scripted.
+fn is_converse(request: &ReceivedRequest) -> bool {
+    let path = request.bare_path();
+    request.method == "POST" && (path.ends_with("/converse") || path.ends_with("/converse-stream"))
+}
+
 fn is_embeddings(request: &ReceivedRequest) -> bool {
     request.method == "POST" && request.bare_path().ends_with("/embeddings")
 }
@@ -132,6 +139,7 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
     let shape = shape_of(request);
     if shape.is_some() || is_embeddings(request) {
         let parsed = match shape {
+            Some(Shape::Text) => texts::parse(&request.body),
             Some(shape) => ChatRequest::parse(&request.body, shape),
             None => embeddings::parse(&request.body),
         };
@@ -140,10 +148,13 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
             Err(problem) => (Reply::error(400, "invalid_request", &problem), None),
         };
     }
+    if is_converse(request) {
+        return (script.scripted_reply(), None);
+    }
     if request.method == "POST" && path.ends_with("/moderations") {
         return (script.moderations_reply(&request.body), None);
     }
-    if request.method == "GET" && path.ends_with("/models") {
+    if request.method == "GET" && (path.ends_with("/models") || path.ends_with("/foundation-models")) {
         return (script.models_reply(None), None);
     }
     if request.method == "GET"

@@ -13,6 +13,7 @@ mod connection;
 mod delivery;
 mod directive;
 mod embeddings;
+pub mod event_stream;
 mod faults;
 mod gate;
 mod gzip;
@@ -29,6 +30,7 @@ mod sse;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod writes;
 
 use std::net::{Ipv4Addr, SocketAddr};

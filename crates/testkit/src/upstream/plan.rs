@@ -15,6 +15,7 @@ use super::reply::{Content, Reply};
 use super::responses;
 use super::sse;
 use super::stream::{self, Event};
+use super::texts;
 use super::writes::{cut, framed, joined, regrouped};
 
 /// The writes of one reply.
@@ -142,6 +143,7 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
         (Content::Answer(answer), Some((request, composed))) if request.stream => {
             let mut events = match request.shape {
                 Shape::Chat => stream::events(answer, composed, request),
+                Shape::Text => texts::events(stream::events(answer, composed, request)),
                 Shape::Messages => messages::events(answer, composed),
                 Shape::Responses => responses::events(answer, composed),
             };
@@ -153,7 +155,7 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
                 events.retain(|event| event.content);
                 let said = composed.tokens.completion;
                 let more = match request.shape {
-                    Shape::Chat => stream::filler(answer, composed, request, said),
+                    Shape::Chat | Shape::Text => stream::filler(answer, composed, request, said),
                     Shape::Messages => messages::filler(said),
                     Shape::Responses => responses::filler(said),
                 };
@@ -189,6 +191,7 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
             let piece = Piece {
                 bytes: match request.shape {
                     Shape::Chat => completion::body(answer, composed, request),
+                    Shape::Text => texts::of_chat(&completion::body(answer, composed, request)),
                     Shape::Messages => messages::body(answer, composed),
                     Shape::Responses => responses::body(answer, composed),
                 }

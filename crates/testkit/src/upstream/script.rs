@@ -124,6 +124,13 @@ impl Script {
             .clone()
     }
 
+    /// The reply to a request that nothing is composed for: the common queue, the default.
+    pub fn scripted_reply(&self) -> Reply {
+        let mut state = self.state();
+        let next = state.queue.pop_front();
+        next.unwrap_or_else(|| state.default.clone())
+    }
+
     /// The reply for `GET …/models` (`model` is `None`) or `GET …/models/{model}`.
     pub fn models_reply(&self, model: Option<&str>) -> Reply {
         let mut state = self.state();

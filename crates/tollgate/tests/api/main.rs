@@ -14,7 +14,10 @@
 )]
 
 mod auth;
+mod azure;
 mod bad_input;
+mod bedrock;
+mod completions;
 mod crash;
 mod embeddings;
 mod lenient;

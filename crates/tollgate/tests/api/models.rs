@@ -53,7 +53,7 @@ tools = false
         "context_window": 1000,
         "max_output_tokens": 50,
         "modalities": {"input": ["text", "image"], "output": ["text"]},
-        "endpoints": ["/v1/chat/completions"],
+        "endpoints": ["/v1/chat/completions", "/v1/completions", "/v1/messages"],
         "structured_output": "json_mode",
         "batch_supported": false,
         "pricing": {"cache_read": "0.25", "input": "2.5", "input>1000": "5", "output": "10"},

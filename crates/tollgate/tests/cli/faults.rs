@@ -156,6 +156,18 @@ fn a_faulty_block_exits_2_and_the_check_says_the_same() {
             "providers.x.api_key_file: cannot read nowhere/key",
         ),
         (
+            "[providers.x]\npreset = \"vllm\"\nregion = \"us-east-1\"\n",
+            "providers.x: `region` means nothing to the preset `vllm`",
+        ),
+        (
+            "[providers.x]\npreset = \"vllm\"\naccess_key_id_env = \"ID\"\nsecret_access_key_env = \"S\"\n",
+            "providers.x: the preset `vllm` signs nothing",
+        ),
+        (
+            "[providers.x]\npreset = \"bedrock\"\nregion = \"us-east-1\"\naccess_key_id_env = \"ID\"\n",
+            "providers.x: access_key_id_env and secret_access_key_env belong together",
+        ),
+        (
             "[models.\"a/b\"]\ntargets = [\"nobody/b\"]\nprices = { input = \"1\" }\n",
             "models.\"a/b\".targets[0]: ",
         ),

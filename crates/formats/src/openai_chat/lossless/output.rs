@@ -36,6 +36,8 @@ impl Output {
         each_key(reader, |reader, key| {
             match key {
                 "delta" | "message" => self.read_message(reader)?,
+                // Where completions, the older format, have theirs.
+                "text" => self.add(string_bytes(reader)?),
                 "finish_reason" => {
                     self.finished |= reader.kind()? != Kind::Null;
                     reader.skip()?;

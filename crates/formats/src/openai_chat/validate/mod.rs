@@ -8,8 +8,8 @@
 
 mod content;
 mod messages;
-mod options;
-mod response_format;
+pub(crate) mod options;
+pub(crate) mod response_format;
 mod tools;
 
 #[cfg(test)]

@@ -77,12 +77,12 @@ pub(super) fn once(seen: &mut u32, bit: u32, path: &Path<'_>, key: &str) -> Resu
 }
 
 /// What `stream_options` says and where.
-pub(super) struct StreamOptions {
-    pub(super) include_usage: bool,
+pub(crate) struct StreamOptions {
+    pub(crate) include_usage: bool,
     pub(super) place: StreamOptionsPlace,
 }
 
-pub(super) fn stream_options(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<StreamOptions, Flaw> {
+pub(crate) fn stream_options(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<StreamOptions, Flaw> {
     reader.object_at(path)?;
     let mut options = StreamOptions {
         include_usage: false,
@@ -117,7 +117,7 @@ pub(super) fn stream_options(reader: &mut Reader<'_>, path: &Path<'_>) -> Result
     Ok(options)
 }
 
-fn stop(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+pub(crate) fn stop(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     if reader.kind()? == Kind::String {
         reader.string()?;
         return Ok(());
@@ -137,7 +137,7 @@ fn stop(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     Ok(())
 }
 
-fn logit_bias(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+pub(crate) fn logit_bias(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     reader.object_at(path)?;
     while let Some(key) = reader.key()? {
         reader.number_at(-100.0..=100.0, &path.key(&key.name))?;

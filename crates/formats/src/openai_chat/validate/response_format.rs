@@ -6,7 +6,7 @@ use crate::error::Flaw;
 use crate::json::{Path, Reader};
 
 /// Reads `response_format`: which of the three it is.
-pub(super) fn read(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<ResponseFormatKind, Flaw> {
+pub(crate) fn read(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<ResponseFormatKind, Flaw> {
     reader.object_at(path)?;
     let (mut kind, mut has_schema, mut seen) = (None, false, 0);
     while let Some(key) = reader.key()? {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tollgate_formats::embeddings;
 use tollgate_formats::openai_chat::Field;
+use tollgate_formats::openai_completions;
 
 use crate::http::BaseUrl;
 use crate::openai_compatible::{Key, PRESETS};
@@ -77,6 +78,41 @@ fn fields_are_what_they_are_said_to_be() {
             );
         }
     }
+}
+
+#[test]
+fn completions_are_as_they_are_said_to_be() {
+    let page = PAGE.split("### Completions").nth(1).unwrap();
+    let page = page.split("\n### ").next().unwrap();
+    let mut found = 0;
+    for preset in PRESETS {
+        let name = preset.name;
+        let documented = page.lines().find(|line| line.contains(&format!("`{name}`")));
+        let Some(row) = preset.completions else {
+            assert_eq!(documented, None, "{name} is in the table of completions");
+            continue;
+        };
+        found += 1;
+        let line = documented.unwrap_or_default();
+        let lacks = line.split('|').nth(2).unwrap_or_default();
+        let expected: Vec<String> = row.lacks.iter().map(|field| format!("`{field}`")).collect();
+        assert_eq!(lacks.trim(), expected.join(", "), "{name}");
+        assert!(row.path.starts_with('/') && !row.source.is_empty(), "{name}");
+        for field in row.lacks {
+            assert!(
+                openai_completions::Field::parse(field).is_some(),
+                "{name}: {field} is not of the format"
+            );
+        }
+        for field in preset.vendor_fields {
+            assert_eq!(
+                openai_completions::Field::parse(field),
+                None,
+                "{name}: {field} is of the format"
+            );
+        }
+    }
+    assert!(found >= 7);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! From the pieces of a streamed answer to server-sent events.
+//! From the pieces of a streamed answer to server-sent events, for the formats whose events have no names: chunks, ended
+//! by `[DONE]`.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,16 +10,63 @@ use futures_util::Stream;
 use tollgate_billing::Charge;
 use tollgate_edge::error::error_type;
 use tollgate_edge::sse;
-use tollgate_formats::openai_chat::{self, StreamEncoder};
+use tollgate_formats::{openai_chat, openai_completions};
 use tollgate_pipeline::{DeliveredStream, Piece};
 use tollgate_types::stream::StreamEvent;
-use tollgate_types::{Credits, Format};
+use tollgate_types::{Credits, Format, Usage};
 use tollgate_upstream::Payload;
 
+/// Writes the chunks of one format.
+pub(crate) trait ChunkEncoder {
+    /// Which one.
+    const FORMAT: Format;
+
+    /// For a caller who named the model so, and asked for usage or did not.
+    fn new(public_model: &str, include_usage: bool) -> Self;
+
+    /// The bytes of one step of the answer; `None` for what the caller does not see. `cost` goes into the usage event.
+    fn encode(&mut self, event: &StreamEvent, cost: Option<Credits>) -> Option<Bytes>;
+
+    /// A usage event for a stream whose chunks have this `id` and were `created` then.
+    fn usage_event(id: &str, created: i64, public_model: &str, usage: &Usage, cost: Credits) -> Bytes;
+}
+
+impl ChunkEncoder for openai_chat::StreamEncoder {
+    const FORMAT: Format = Format::ChatCompletions;
+
+    fn new(public_model: &str, include_usage: bool) -> Self {
+        openai_chat::StreamEncoder::new(public_model, include_usage)
+    }
+
+    fn encode(&mut self, event: &StreamEvent, cost: Option<Credits>) -> Option<Bytes> {
+        openai_chat::StreamEncoder::encode(self, event, cost)
+    }
+
+    fn usage_event(id: &str, created: i64, public_model: &str, usage: &Usage, cost: Credits) -> Bytes {
+        openai_chat::encode_usage_event(id, created, public_model, usage, Some(cost))
+    }
+}
+
+impl ChunkEncoder for openai_completions::StreamEncoder {
+    const FORMAT: Format = Format::Completions;
+
+    fn new(public_model: &str, include_usage: bool) -> Self {
+        openai_completions::StreamEncoder::new(public_model, include_usage)
+    }
+
+    fn encode(&mut self, event: &StreamEvent, cost: Option<Credits>) -> Option<Bytes> {
+        openai_completions::StreamEncoder::encode(self, event, cost)
+    }
+
+    fn usage_event(id: &str, created: i64, public_model: &str, usage: &Usage, cost: Credits) -> Bytes {
+        openai_completions::encode_usage_event(id, created, public_model, usage, Some(cost))
+    }
+}
+
 /// The events of one answer.
-pub(super) struct Events {
+pub(crate) struct Events<E> {
     pieces: DeliveredStream,
-    encoder: StreamEncoder,
+    encoder: E,
     public_model: Arc<str>,
     /// Whether a usage report is still owed to the caller.
     owes_usage: bool,
@@ -28,11 +76,11 @@ pub(super) struct Events {
     waiting: Bytes,
 }
 
-impl Events {
-    pub(super) fn new(pieces: DeliveredStream, public_model: Arc<str>, include_usage: bool) -> Self {
+impl<E: ChunkEncoder> Events<E> {
+    pub(crate) fn new(pieces: DeliveredStream, public_model: Arc<str>, include_usage: bool) -> Self {
         Self {
             pieces,
-            encoder: StreamEncoder::new(&public_model, include_usage),
+            encoder: E::new(&public_model, include_usage),
             public_model,
             owes_usage: include_usage,
             identity: None,
@@ -51,7 +99,7 @@ impl Events {
             Piece::End(payload, charge) => {
                 let end = match payload {
                     Some(Payload::Raw(_, bytes)) => bytes,
-                    _ => StreamEncoder::done(),
+                    _ => openai_chat::StreamEncoder::done(),
                 };
                 self.waiting = match self.owes_usage {
                     true => [self.own_report(&charge), end].concat().into(),
@@ -67,13 +115,13 @@ impl Events {
 
     fn event(&mut self, payload: Payload<StreamEvent>, cost: Option<Credits>) -> Option<Bytes> {
         match (payload, cost) {
-            (Payload::Raw(Format::ChatCompletions, bytes), None) => {
+            (Payload::Raw(format, bytes), None) if format == E::FORMAT => {
                 if self.owes_usage && self.identity.is_none() {
                     self.identity = identity(&bytes);
                 }
                 Some(bytes)
             }
-            (Payload::Raw(Format::ChatCompletions, bytes), Some(cost)) => {
+            (Payload::Raw(format, bytes), Some(cost)) if format == E::FORMAT => {
                 Some(openai_chat::event_with_cost(&bytes, cost).unwrap_or(bytes))
             }
             // Adapters answer in the caller's format or in the common form.
@@ -84,19 +132,11 @@ impl Events {
             }
         }
     }
-}
 
-impl Events {
     /// The usage event of an answer whose upstream reported none: what the gateway counted, and what it cost.
     fn own_report(&self, charge: &Charge) -> Bytes {
         let (id, created) = self.identity.clone().unwrap_or_default();
-        openai_chat::encode_usage_event(
-            &id,
-            created,
-            &self.public_model,
-            &charge.usage,
-            Some(charge.amount),
-        )
+        E::usage_event(&id, created, &self.public_model, &charge.usage, charge.amount)
     }
 }
 
@@ -104,12 +144,13 @@ impl Events {
 fn identity(event: &Bytes) -> Option<(String, i64)> {
     let chunk: serde_json::Value = serde_json::from_slice(event.strip_prefix(b"data: ")?).ok()?;
     Some((
-        chunk.get("id")?.as_str()?.to_owned(),
+        // Azure begins with a chunk about the prompt, which has no id.
+        chunk.get("id")?.as_str().filter(|id| !id.is_empty())?.to_owned(),
         chunk.get("created")?.as_i64()?,
     ))
 }
 
-impl Stream for Events {
+impl<E: ChunkEncoder + Unpin> Stream for Events<E> {
     type Item = Bytes;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {

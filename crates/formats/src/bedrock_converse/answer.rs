@@ -1,0 +1,135 @@
+//! Whole answers, to the common form.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use tollgate_types::generate::{Choice, FinishReason, GenerateResponse, Part, Reasoning, Seal, ToolCall};
+
+use super::usage::read_usage;
+use crate::error::DecodeError;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    output: Output,
+    stop_reason: Option<String>,
+    usage: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Output {
+    message: Message,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    #[serde(default)]
+    content: Vec<Block>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Block {
+    text: Option<String>,
+    tool_use: Option<ToolUse>,
+    reasoning_content: Option<ReasoningContent>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolUse {
+    #[serde(default)]
+    tool_use_id: String,
+    #[serde(default)]
+    name: String,
+    input: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReasoningContent {
+    reasoning_text: Option<ReasoningText>,
+    redacted_content: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ReasoningText {
+    #[serde(default)]
+    text: String,
+    signature: Option<String>,
+}
+
+/// Reads a whole answer, leniently; blocks of unknown kinds are left out. The format has neither id nor time in it: they
+/// are the caller's. The error is that of a text that is no answer.
+pub fn decode_response(
+    body: &[u8],
+    id: &str,
+    created: i64,
+    model: &str,
+) -> Result<GenerateResponse, DecodeError> {
+    let answer: Answer = serde_json::from_slice(body)
+        .map_err(|error| DecodeError::invalid_json(format!("The answer cannot be read: {error}.")))?;
+    let (mut parts, mut tool_calls) = (Vec::new(), Vec::new());
+    for block in answer.output.message.content {
+        parts.extend(block.text.map(Part::Text));
+        parts.extend(block.reasoning_content.and_then(reasoning_of));
+        tool_calls.extend(block.tool_use.map(|call| {
+            ToolCall {
+                id: call.tool_use_id,
+                name: call.name,
+                arguments: call
+                    .input
+                    .map_or_else(String::new, |input| input.get().to_owned()),
+                custom: false,
+            }
+        }));
+    }
+    let finish = finish_from_wire(answer.stop_reason.as_deref(), !tool_calls.is_empty());
+    Ok(GenerateResponse {
+        id: id.to_owned(),
+        created,
+        model: model.to_owned(),
+        choices: vec![Choice {
+            index: 0,
+            parts,
+            tool_calls,
+            finish,
+            stop_sequence: None,
+            logprobs: None,
+            extra: Map::new(),
+        }],
+        usage: answer.usage.as_ref().and_then(read_usage),
+        extra: Map::new(),
+    })
+}
+
+fn reasoning_of(content: ReasoningContent) -> Option<Part> {
+    let sealed = |data: String| Seal {
+        origin: String::new(),
+        data,
+    };
+    let reasoning = match (content.reasoning_text, content.redacted_content) {
+        (Some(shown), _) => Reasoning {
+            text: Some(shown.text),
+            seal: shown.signature.map(sealed),
+        },
+        (None, Some(hidden)) => Reasoning {
+            text: None,
+            seal: Some(sealed(hidden)),
+        },
+        (None, None) => return None,
+    };
+    Some(Part::Reasoning(reasoning))
+}
+
+/// Why an answer ended. The stop text that ended it is not named.
+pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> FinishReason {
+    match reason {
+        Some("max_tokens") => FinishReason::Length,
+        Some("model_context_window_exceeded") => FinishReason::ContextFull,
+        Some("content_filtered" | "guardrail_intervened") => FinishReason::ContentFilter,
+        Some("tool_use") => FinishReason::ToolCalls,
+        _ if called_tools => FinishReason::ToolCalls,
+        _ => FinishReason::Stop,
+    }
+}

@@ -1,0 +1,122 @@
+//! Streamed answers: the object of a whole answer again and again, each with a piece of the text, ended by `[DONE]`.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+use tollgate_types::stream::StreamEvent;
+use tollgate_types::{Credits, Usage};
+
+use super::encode::{OBJECT, Written, finish_to_wire};
+use crate::openai_chat::encode_usage;
+
+/// Writes a streamed answer, event by event, for one caller. When the caller asked for usage, it comes in a chunk of its
+/// own without choices, and all chunks before have `usage: null`.
+#[derive(Debug)]
+pub struct StreamEncoder {
+    id: String,
+    created: i64,
+    model: String,
+    include_usage: bool,
+}
+
+impl StreamEncoder {
+    /// For a caller who named the model so, and asked for usage or did not.
+    pub fn new(public_model: &str, include_usage: bool) -> Self {
+        Self {
+            id: String::new(),
+            created: 0,
+            model: public_model.to_owned(),
+            include_usage,
+        }
+    }
+
+    /// The bytes of one step of the answer: a whole event, or `None` for what the format has no place for and for what
+    /// the caller must not see. `cost` goes into the usage event.
+    pub fn encode(&mut self, event: &StreamEvent, cost: Option<Credits>) -> Option<Bytes> {
+        match event {
+            StreamEvent::Start { id, created, .. } => {
+                self.id.clone_from(id);
+                self.created = *created;
+                None
+            }
+            StreamEvent::Text { choice, text, .. } | StreamEvent::Refusal { choice, text } => {
+                Some(self.piece(*choice, text, None))
+            }
+            StreamEvent::Finish { choice, reason, .. } => {
+                Some(self.piece(*choice, "", Some(finish_to_wire(*reason))))
+            }
+            StreamEvent::Usage(usage) => {
+                let usage = encode_usage(usage, cost);
+                self.include_usage.then(|| self.chunk(Vec::new(), Some(usage)))
+            }
+            StreamEvent::Reasoning { .. }
+            | StreamEvent::ReasoningSeal { .. }
+            | StreamEvent::ToolCallStart { .. }
+            | StreamEvent::ToolCallArguments { .. } => None,
+        }
+    }
+
+    fn piece(&self, index: u32, text: &str, finish_reason: Option<&'static str>) -> Bytes {
+        let written = Written {
+            text: text.to_owned(),
+            index,
+            logprobs: None,
+            finish_reason,
+        };
+        self.chunk(vec![written], None)
+    }
+
+    fn chunk(&self, choices: Vec<Written>, usage: Option<Value>) -> Bytes {
+        Chunk {
+            id: &self.id,
+            object: OBJECT,
+            created: self.created,
+            model: &self.model,
+            choices,
+            usage: self.include_usage.then(|| usage.unwrap_or(Value::Null)),
+        }
+        .event()
+    }
+}
+
+/// A usage event for a stream of which only single chunks are known: what a caller that asked for usage gets when the
+/// upstream sent none. `id` and `created` are those of the other chunks.
+pub fn encode_usage_event(
+    id: &str,
+    created: i64,
+    public_model: &str,
+    usage: &Usage,
+    cost: Option<Credits>,
+) -> Bytes {
+    Chunk {
+        id,
+        object: OBJECT,
+        created,
+        model: public_model,
+        choices: Vec::new(),
+        usage: Some(encode_usage(usage, cost)),
+    }
+    .event()
+}
+
+#[derive(Serialize)]
+struct Chunk<'e> {
+    id: &'e str,
+    object: &'static str,
+    created: i64,
+    model: &'e str,
+    choices: Vec<Written>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Value>,
+}
+
+impl Chunk<'_> {
+    fn event(&self) -> Bytes {
+        let mut out = Vec::with_capacity(192);
+        out.extend_from_slice(b"data: ");
+        // Writing plain data into memory cannot fail.
+        let _ = serde_json::to_writer(&mut out, self);
+        out.extend_from_slice(b"\n\n");
+        Bytes::from(out)
+    }
+}

@@ -1,0 +1,7 @@
+//! `POST /v1/completions`.
+
+mod routes;
+mod service;
+mod wire;
+
+pub use routes::routes;

@@ -1,0 +1,52 @@
+//! Handlers.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::Response;
+use tollgate_edge::body::JSON_BODY;
+use tollgate_edge::context::Context;
+use tollgate_edge::{ApiError, ErrorBody, JsonBody, WorkCaller, sse};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::service::{self, Answer};
+use super::wire::{Completion, CompletionChunk, CreateCompletion};
+use crate::Inference;
+
+/// The routes of this group.
+pub fn routes() -> OpenApiRouter<Inference> {
+    OpenApiRouter::new().routes(routes!(create_completion))
+}
+
+/// Continues a text, at once or, with `stream: true`, piece by piece. The format before chat completions: a prompt and no
+/// messages.
+#[utoipa::path(
+    post, path = "/v1/completions", tag = "Text", operation_id = "create_completion",
+    request_body = CreateCompletion,
+    responses(
+        (status = 200, description = "The answer, or with `stream: true` its events", content(
+            (Completion = "application/json"), (CompletionChunk = "text/event-stream")
+        )),
+        (status = "default", body = ErrorBody)
+    ),
+    security(("bearer" = []), ("x-api-key" = []))
+)]
+async fn create_completion(
+    WorkCaller(caller): WorkCaller,
+    Context(ctx): Context,
+    State(inference): State<Inference>,
+    JsonBody(body): JsonBody<JSON_BODY>,
+) -> Result<Response, ApiError> {
+    match service::create(&inference.pipeline, &ctx, caller, body).await? {
+        Answer::Whole(bytes) => {
+            let mut response = Response::new(Body::from(bytes));
+            response
+                .headers_mut()
+                .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            Ok(response)
+        }
+        Answer::Stream(events) => Ok(sse::response(events)),
+    }
+}

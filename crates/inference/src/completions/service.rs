@@ -1,0 +1,166 @@
+//! The use case: validate, route, admit, run, encode.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tollgate_accounts::Caller;
+use tollgate_billing::Demand;
+use tollgate_edge::RequestContext;
+use tollgate_formats::openai_chat::{inspect_response, splice_response};
+use tollgate_formats::openai_completions::{self, BEYOND_CHAT, CompletionHead, Field, StreamEncoder};
+use tollgate_formats::{Media, openai_chat};
+use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
+use tollgate_types::generate::GenerateResponse;
+use tollgate_types::{Credits, Error, Format};
+use tollgate_upstream::{Outline, Payload, TextCall, TextProvider};
+
+use crate::admission::admit;
+use crate::capabilities::{self, Asked};
+use crate::chunks::Events;
+use crate::crossing;
+
+const ENDPOINT: &str = "/v1/completions";
+
+/// An answer, ready to be sent.
+pub(super) enum Answer {
+    /// A JSON body.
+    Whole(Bytes),
+    /// Server-sent events.
+    Stream(Events<StreamEncoder>),
+}
+
+pub(super) async fn create(
+    pipeline: &Arc<Pipeline>,
+    ctx: &RequestContext,
+    caller: Caller,
+    body: Bytes,
+) -> Result<Answer, Error> {
+    let head = openai_completions::validate(&body)?;
+    let mut routed = pipeline.route(&head.model)?;
+    capabilities::check(&routed.model, &asked(&head))?;
+    check_providers(&mut routed, &head)?;
+    note_ignored(&routed, &head, ctx);
+    let common = crossing::common_form(&mut routed, Format::Completions, ctx, || {
+        openai_completions::decode_request(&body)
+    })?;
+    let public_model = routed.public_model.clone();
+    let include_usage = head.include_usage;
+    let request = CallRequest {
+        caller,
+        request: ctx.id,
+        accepted_at: ctx.accepted_at,
+        endpoint: ENDPOINT,
+        demand: demand(&head, body.len()),
+        call: TextCall {
+            format: Format::Completions,
+            upstream_model: public_model.clone(),
+            public_model: public_model.clone(),
+            stream: head.stream,
+            include_usage,
+            clamp_output: None,
+            output_cap: 0,
+            common,
+            outline: Some(Outline::new(head.into_owned())),
+            body: body.clone(),
+        },
+    };
+    let admission = admit(pipeline, ctx, routed, request).await?;
+    let served = pipeline.run(admission).await?;
+    ctx.note_upstream_wait(served.upstream_wait);
+    match served.answer {
+        Delivered::Whole {
+            payload,
+            outline,
+            charge,
+        } => {
+            ctx.note_cost(charge.amount);
+            let bytes = encode_whole(payload, outline.as_ref(), &public_model, charge.amount)?;
+            Ok(Answer::Whole(bytes))
+        }
+        Delivered::Stream(pieces) => Ok(Answer::Stream(Events::new(pieces, public_model, include_usage))),
+    }
+}
+
+/// Keeps the candidates that can be told everything. Fields that the format does not know are let through when a
+/// provider knows them.
+fn check_providers(routed: &mut Routed, head: &CompletionHead<'_>) -> Result<(), Error> {
+    let lacking = |text: &dyn TextProvider| match text.takes(Format::Completions) {
+        true => text.lacking_fields(Format::Completions),
+        false => BEYOND_CHAT,
+    };
+    let first = routed.first_provider().and_then(|provider| provider.text());
+    let lacks_first = first.map_or(BEYOND_CHAT, lacking);
+    let tells = |lacks: &[&str]| openai_completions::check_lacking(head, lacks).is_ok();
+    if !routed.retain(|provider| provider.text().is_some_and(|text| tells(lacking(text)))) {
+        openai_completions::check_lacking(head, lacks_first)?;
+    }
+    if head.unknown_fields().next().is_some() {
+        let passes = |allowed: &[&str]| openai_completions::check_unknown(head, allowed).is_ok();
+        if !routed.retain(|provider| provider.text().is_some_and(|text| passes(text.allowed_fields()))) {
+            openai_completions::check_unknown(head, &[])?;
+        }
+    }
+    Ok(())
+}
+
+/// Names the fields that are left out to the caller.
+fn note_ignored(routed: &Routed, head: &CompletionHead<'_>, ctx: &RequestContext) {
+    let first = routed.first_provider().and_then(|provider| provider.text());
+    let Some(text) = first else { return };
+    let sent = |name: &&str| {
+        Field::parse(name).is_some_and(|field| head.has(field) && field != Field::StreamOptions)
+    };
+    let ignored: Vec<&str> = head
+        .ignored_hints(text.allowed_fields())
+        .chain(text.dropped_fields().iter().copied().filter(sent))
+        .collect();
+    ctx.note_ignored(&ignored);
+}
+
+fn asked(head: &CompletionHead<'_>) -> Asked {
+    Asked {
+        max_tokens: Some((head.max_tokens, Field::MaxTokens.as_str())),
+        response_format: (head.response_format, Field::ResponseFormat.as_str()),
+        tools: false,
+        media: Media::default(),
+        audio_output: false,
+    }
+}
+
+/// Every prompt is answered `best_of` times, whatever comes back. What comes as tokens is counted, and a token is never
+/// less than a byte of the rest.
+fn demand(head: &CompletionHead<'_>, body_bytes: usize) -> Demand {
+    let body_bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
+    Demand {
+        text_bytes: body_bytes.saturating_sub(head.token_bytes),
+        tokens: head.tokens,
+        messages: u64::from(head.prompts),
+        media_bytes: 0,
+        images: 0,
+        max_tokens: Some(head.max_tokens),
+        n: u64::from(head.best_of) * u64::from(head.prompts),
+    }
+}
+
+fn encode_whole(
+    payload: Payload<GenerateResponse>,
+    outline: Option<&Outline>,
+    public_model: &str,
+    cost: Credits,
+) -> Result<Bytes, Error> {
+    match payload {
+        Payload::Raw(Format::Completions, bytes) => {
+            let known = outline.and_then(|outline| outline.get::<openai_chat::ResponseHead>().copied());
+            let head = match known {
+                Some(head) => head,
+                None => inspect_response(&bytes).map_err(Error::internal)?,
+            };
+            Ok(splice_response(&bytes, &head, public_model, Some(cost)))
+        }
+        Payload::Raw(..) => Err(crossing::wrong_format()),
+        Payload::Common(response) => {
+            let bytes = openai_completions::encode_response(&response, public_model, Some(cost));
+            Ok(Bytes::from(bytes))
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Frames of `application/vnd.amazon.eventstream`: lengths and a checksum, headers, a payload, a checksum over all
+//! (Smithy, "Amazon Event Stream Specification").
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// Two lengths and their checksum.
+const PRELUDE: usize = 12;
+/// The checksum at the end.
+const CHECKSUM: usize = 4;
+/// The largest frame that is read. The services' own bound is 16 MiB of payload.
+const LARGEST: usize = 17 << 20;
+
+/// One frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Frame {
+    /// `:message-type`: `event`, `exception` or `error`.
+    pub(super) kind: String,
+    /// `:event-type`, `:exception-type` or `:error-code`.
+    pub(super) name: String,
+    /// JSON.
+    pub(super) payload: Bytes,
+}
+
+/// Why what came is no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Garbled {
+    /// A length is impossible.
+    Length,
+    /// A checksum is wrong.
+    Checksum,
+    /// The headers cannot be read.
+    Headers,
+}
+
+impl Garbled {
+    /// For the log.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Garbled::Length => "a frame of the stream has an impossible length",
+            Garbled::Checksum => "a frame of the stream has a wrong checksum",
+            Garbled::Headers => "the headers of a frame cannot be read",
+        }
+    }
+}
+
+/// Reads frames as they come, in any pieces.
+#[derive(Debug, Default)]
+pub(super) struct FrameReader {
+    buffer: BytesMut,
+}
+
+impl FrameReader {
+    /// More bytes.
+    pub(super) fn push(&mut self, piece: &[u8]) {
+        self.buffer.extend_from_slice(piece);
+    }
+
+    /// Whether a frame has begun and not ended.
+    pub(super) fn is_mid_frame(&self) -> bool {
+        !self.buffer.is_empty()
+    }
+
+    /// The next frame, once it is there whole. After an error nothing that follows can be read.
+    pub(super) fn next_frame(&mut self) -> Result<Option<Frame>, Garbled> {
+        let Some(prelude) = self.buffer.get(..PRELUDE) else {
+            return Ok(None);
+        };
+        let (total, headers) = (number(prelude, 0), number(prelude, 4));
+        // The checksum first: a length that was garbled would be waited for.
+        if crc32fast::hash(&prelude[..8]) != number(prelude, 8) {
+            return Err(Garbled::Checksum);
+        }
+        let (total, headers) = (total as usize, headers as usize);
+        if !(PRELUDE + CHECKSUM..=LARGEST).contains(&total) || headers > total - PRELUDE - CHECKSUM {
+            return Err(Garbled::Length);
+        }
+        if self.buffer.len() < total {
+            return Ok(None);
+        }
+        let mut message = self.buffer.split_to(total).freeze();
+        let checksum = number(&message, total - CHECKSUM);
+        if crc32fast::hash(&message[..total - CHECKSUM]) != checksum {
+            return Err(Garbled::Checksum);
+        }
+        message.truncate(total - CHECKSUM);
+        message.advance(PRELUDE);
+        let mut frame = Frame::default();
+        read_headers(message.split_to(headers), &mut frame).ok_or(Garbled::Headers)?;
+        frame.payload = message;
+        Ok(Some(frame))
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    let digits = bytes.get(at..at + 4).and_then(|digits| digits.try_into().ok());
+    u32::from_be_bytes(digits.unwrap_or_default())
+}
+
+/// Names and values, one after the other. A value has a type, and by it a length.
+fn read_headers(mut rest: Bytes, frame: &mut Frame) -> Option<()> {
+    while rest.has_remaining() {
+        let name = take(&mut rest, 1)?;
+        let kind = rest.try_get_u8().ok()?;
+        let value = match kind {
+            0 | 1 => Bytes::new(),
+            2 => exactly(&mut rest, 1)?,
+            3 => exactly(&mut rest, 2)?,
+            4 => exactly(&mut rest, 4)?,
+            5 | 8 => exactly(&mut rest, 8)?,
+            6 | 7 => take(&mut rest, 2)?,
+            9 => exactly(&mut rest, 16)?,
+            _ => return None,
+        };
+        if kind != 7 {
+            continue;
+        }
+        let text = || String::from_utf8(value.to_vec()).ok();
+        match &*name {
+            b":message-type" => frame.kind = text()?,
+            b":event-type" | b":exception-type" | b":error-code" => frame.name = text()?,
+            _ => {}
+        }
+    }
+    Some(())
+}
+
+/// Bytes with their length before them, in one byte or in two.
+fn take(rest: &mut Bytes, width: usize) -> Option<Bytes> {
+    let length = match width {
+        1 => usize::from(rest.try_get_u8().ok()?),
+        _ => usize::from(rest.try_get_u16().ok()?),
+    };
+    exactly(rest, length)
+}
+
+fn exactly(rest: &mut Bytes, length: usize) -> Option<Bytes> {
+    (rest.len() >= length).then(|| rest.split_to(length))
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_testkit::upstream::event_stream;
+
+    use super::*;
+
+    fn frame(headers: &[(&str, &str)], payload: &str) -> Vec<u8> {
+        event_stream::frame(headers, payload.as_bytes())
+    }
+
+    fn framed(headers: &[u8], payload: &[u8]) -> Vec<u8> {
+        let total = (PRELUDE + headers.len() + payload.len() + CHECKSUM) as u32;
+        let mut out = [total.to_be_bytes(), (headers.len() as u32).to_be_bytes()].concat();
+        out.extend_from_slice(&crc32fast::hash(&out).to_be_bytes());
+        out.extend_from_slice(headers);
+        out.extend_from_slice(payload);
+        out.extend_from_slice(&crc32fast::hash(&out).to_be_bytes());
+        out
+    }
+
+    fn read(bytes: &[u8], piece: usize) -> Result<Vec<Frame>, Garbled> {
+        let mut reader = FrameReader::default();
+        let mut frames = Vec::new();
+        for piece in bytes.chunks(piece) {
+            reader.push(piece);
+            while let Some(frame) = reader.next_frame()? {
+                frames.push(frame);
+            }
+        }
+        Ok(frames)
+    }
+
+    #[test]
+    fn frames_are_read_in_any_pieces() {
+        let event = [
+            (":event-type", "messageStart"),
+            (":content-type", "application/json"),
+            (":message-type", "event"),
+        ];
+        let exception = [
+            (":exception-type", "throttlingException"),
+            (":message-type", "exception"),
+        ];
+        let bytes = [
+            frame(&event, "{}"),
+            frame(&exception, ""),
+            frame(&event, r#"{"a":1}"#),
+        ]
+        .concat();
+        for piece in [1, 2, 3, 7, 11, 12, 13, 64, bytes.len()] {
+            let frames = read(&bytes, piece).unwrap();
+            let found: Vec<_> = frames
+                .iter()
+                .map(|frame| (&*frame.kind, &*frame.name, &*frame.payload))
+                .collect();
+            let expected: [(&str, &str, &[u8]); 3] = [
+                ("event", "messageStart", b"{}"),
+                ("exception", "throttlingException", b""),
+                ("event", "messageStart", br#"{"a":1}"#),
+            ];
+            assert_eq!(found, expected, "{piece}");
+        }
+        let mut reader = FrameReader::default();
+        reader.push(&bytes[..bytes.len() - 1]);
+        while reader.next_frame().unwrap().is_some() {}
+        assert!(reader.is_mid_frame(), "a frame that was cut is not there");
+    }
+
+    #[test]
+    fn headers_of_every_type_are_passed_over() {
+        let mut headers = Vec::new();
+        for (kind, value) in [
+            (0, &[][..]),
+            (1, &[]),
+            (2, &[1]),
+            (3, &[1, 2]),
+            (4, &[1, 2, 3, 4]),
+            (5, &[0; 8]),
+            (6, &[0, 2, 9, 9]),
+            (8, &[0; 8]),
+            (9, &[0; 16]),
+        ] {
+            headers.extend_from_slice(&[1, b'x', kind]);
+            headers.extend_from_slice(value);
+        }
+        headers.extend_from_slice(b"\x0d:message-type\x07\x00\x05event");
+        let frames = read(&framed(&headers, b"p"), 5).unwrap();
+        assert_eq!((&*frames[0].kind, &*frames[0].payload), ("event", &b"p"[..]));
+    }
+
+    #[test]
+    fn no_byte_of_a_frame_can_be_another() {
+        let whole = frame(
+            &[(":message-type", "event"), (":event-type", "metadata")],
+            r#"{"usage":{}}"#,
+        );
+        for at in 0..whole.len() {
+            let mut garbled = whole.clone();
+            garbled[at] ^= 0x20;
+            assert_eq!(read(&garbled, whole.len()), Err(Garbled::Checksum), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn impossible_lengths_and_headers_are_refused() {
+        let prelude = |total: u32, headers: u32| {
+            let mut out = [total.to_be_bytes(), headers.to_be_bytes()].concat();
+            out.extend_from_slice(&crc32fast::hash(&out).to_be_bytes());
+            out
+        };
+        let largest = LARGEST as u32;
+        for (total, headers, expected) in [
+            (15, 0, Err(Garbled::Length)),
+            (16, 1, Err(Garbled::Length)),
+            (largest + 1, 0, Err(Garbled::Length)),
+            (u32::MAX, u32::MAX, Err(Garbled::Length)),
+            (largest, 0, Ok(Vec::new())),
+            (17, 1, Ok(Vec::new())),
+        ] {
+            assert_eq!(read(&prelude(total, headers), 12), expected, "{total} {headers}");
+        }
+        for headers in [
+            &b"\x05ab"[..],
+            b"\x01x",
+            b"\x01x\x0a",
+            b"\x01x\x07\x00\x09short",
+            b"\x01x\x09\x00",
+            b"\x0d:message-type\x07\x00\x01\xff",
+        ] {
+            assert_eq!(
+                read(&framed(headers, b""), 64),
+                Err(Garbled::Headers),
+                "{headers:?}"
+            );
+        }
+        assert_eq!(read(&framed(b"", b""), 64), Ok(vec![Frame::default()]));
+    }
+}
