@@ -7,7 +7,8 @@ usage() {
 Runs official clients, frameworks and coding agents against a gateway and prints client by case: pass, FAIL or skip.
 
 Usage: sdk-tests/run.sh [--official] [--case TEXT] [--client NAME] [--config FILE] [--storage postgres]
-       sdk-tests/run.sh --base-url URL --key KEY --model MODEL [--abilities LIST] [--official] [--case TEXT] [--client NAME]
+       sdk-tests/run.sh --base-url URL --key KEY --model MODEL [--abilities LIST]
+                        [--official] [--case TEXT] [--client NAME]
 
 Without --base-url it builds tollgate, starts it on a free port with a fresh data directory and the simulator, makes
 its accounts and keys, and checks the ledger at the end. TOLLGATE_BIN names a binary to use instead of building one.
@@ -38,7 +39,8 @@ root=$(dirname "$here")
 tools=$root/.tools
 
 # What `--official` runs, and what else there is.
-readonly official='openai-python-3 openai-python-2 openai-node anthropic-python anthropic-node google-python google-node'
+readonly openai='openai-python-3 openai-python-2 openai-node'
+readonly official="$openai anthropic-python anthropic-node google-python google-node"
 readonly others='langchain litellm ai-sdk codex claude-code gemini-cli'
 
 base_url='' key='' model='' abilities='' only_client='' only_case='' config='' storage='' selection="$official $others"
@@ -88,7 +90,9 @@ clean_up() {
         timeout 20 tail --pid="$server" -f /dev/null || kill -KILL "$server" 2>/dev/null || true
         wait "$server" 2>/dev/null || true
     fi
-    [ -z "$database" ] || psql --quiet --no-psqlrc "$TEST_PG_URL" --command "drop database $database with (force)" || true
+    if [ -n "$database" ]; then
+        psql --quiet --no-psqlrc "$TEST_PG_URL" --command "drop database $database with (force)" || true
+    fi
     rm -rf "$work"
 }
 trap clean_up EXIT

@@ -2,8 +2,8 @@
 
 Usage: table.py [--no-skips] [--some] RESULTS.jsonl GROUP=CLIENT…
 
-The clients of a group must all report the same cases. With --no-skips a skipped case is a failure; with --some only a part
-of the cases was asked for, and a group may have none of them.
+The clients of a group must all report the same cases. With --no-skips a skipped case is a failure; with --some only a
+part of the cases was asked for, and a group may have none of them.
 """
 
 from __future__ import annotations

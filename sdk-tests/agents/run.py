@@ -1,7 +1,7 @@
 """Coding agents for the command line through whole tool loops, with the simulator as their model.
 
-SDK_AGENT names the agent, SDK_NODE_ROOT is where the agents are installed and SDK_WORK a folder for what they write; the
-other settings are those of ../harness/harness.py. An agent has a home of its own, and its way to anything but this
+SDK_AGENT names the agent, SDK_NODE_ROOT is where the agents are installed and SDK_WORK a folder for what they write;
+the other settings are those of ../harness/harness.py. An agent has a home of its own, and its way to anything but this
 machine leads to a proxy that refuses and remembers.
 """
 
@@ -51,10 +51,16 @@ AGENTS = {
         package="@openai/codex",
         path="/v1/responses",
         command=[
-            NODE, str(PACKAGES / "@openai/codex/bin/codex.js"), "exec", "--skip-git-repo-check",
+            NODE,
+            str(PACKAGES / "@openai/codex/bin/codex.js"),
+            "exec",
+            "--skip-git-repo-check",
             "--dangerously-bypass-approvals-and-sandbox",
             # It would ask for lists of plugins.
-            "--disable", "plugins", "--disable", "apps",
+            "--disable",
+            "plugins",
+            "--disable",
+            "apps",
         ],
         restraint=["-c", 'web_search="disabled"', "--disable", "multi_agent", "--disable", "goals"],
         environment=lambda key: {"TOLLGATE_KEY": key},
@@ -79,8 +85,13 @@ AGENTS = {
         package="@anthropic-ai/claude-code",
         path="/v1/messages",
         command=[
-            str(PACKAGES / "@anthropic-ai/claude-code-linux-x64/claude"), "--print", "--model", MODEL,
-            "--allowedTools", "Bash", "--",
+            str(PACKAGES / "@anthropic-ai/claude-code-linux-x64/claude"),
+            "--print",
+            "--model",
+            MODEL,
+            "--allowedTools",
+            "Bash",
+            "--",
         ],
         restraint=[],
         environment=lambda key: {
@@ -136,7 +147,9 @@ class Outside:
 OUTSIDE = Outside()
 
 
-def work_on(name: str, prompt: str, key: str = KEY, restrained: bool = True) -> tuple[subprocess.CompletedProcess[str], Path]:
+def work_on(
+    name: str, prompt: str, key: str = KEY, restrained: bool = True
+) -> tuple[subprocess.CompletedProcess[str], Path]:
     """Lets the agent work on a prompt in a new folder."""
     home, folder = WORK / name / "user", WORK / name / "project"
     folder.mkdir(parents=True)
@@ -190,7 +203,9 @@ def makes_a_file() -> None:
 
 @case("agent makes two calls at once", AGENT.path, "simulator")
 def two_calls() -> None:
-    done, folder = work_on("two", f"[[sim {call('echo 1 > one.txt')} {call('echo 2 > two.txt; echo two | tr a-z A-Z')}]]")
+    done, folder = work_on(
+        "two", f"[[sim {call('echo 1 > one.txt')} {call('echo 2 > two.txt; echo two | tr a-z A-Z')}]]"
+    )
     check_done(done, "TWO")
     equal([(folder / name).read_text() for name in ("one.txt", "two.txt")], ["1\n", "2\n"], "files")
 

@@ -1,7 +1,19 @@
 // The Vercel AI SDK on the text formats: each of its providers does the same things. Settings: see
 // ../harness/harness.py.
 
-import { BASE_URL, KEY, MODEL, ROOT_URL, VECTORS, check, equal, load, main, test, versionOf } from '../harness/harness.mjs';
+import {
+  BASE_URL,
+  KEY,
+  MODEL,
+  ROOT_URL,
+  VECTORS,
+  check,
+  equal,
+  load,
+  main,
+  test,
+  versionOf,
+} from '../harness/harness.mjs';
 
 const { createAnthropic } = load('@ai-sdk/anthropic');
 const { createGoogleGenerativeAI } = load('@ai-sdk/google');

@@ -111,7 +111,11 @@ for name, path, how in FORMATS:
 @case("embeddings", "simulator")
 def embeddings() -> None:
     answer = litellm.embedding(
-        model=f"openai/{VECTORS}", input=["a", "b"], api_base=BASE_URL, api_key=KEY, dimensions=8,
+        model=f"openai/{VECTORS}",
+        input=["a", "b"],
+        api_base=BASE_URL,
+        api_key=KEY,
+        dimensions=8,
         allowed_openai_params=["dimensions"],
     )
     equal([len(item["embedding"]) for item in answer.data], [8, 8], "dimensions")

@@ -28,7 +28,11 @@ const TOOLS = [{ functionDeclarations: [declaration] }];
 const TWO_CALLS = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]';
 const THING = {
   type: 'object',
-  properties: { title: { type: 'string' }, count: { type: 'integer' }, tags: { type: 'array', items: { type: 'string' } } },
+  properties: {
+    title: { type: 'string' },
+    count: { type: 'integer' },
+    tags: { type: 'array', items: { type: 'string' } },
+  },
   required: ['title', 'count', 'tags'],
 };
 

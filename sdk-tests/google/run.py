@@ -1,4 +1,4 @@
-"""Cases for the official Google client against generateContent and its relatives. Settings: see ../harness/harness.py."""
+"""Cases for the official Google client against generateContent and its relatives. Settings: ../harness/harness.py."""
 
 from __future__ import annotations
 

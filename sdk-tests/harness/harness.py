@@ -1,4 +1,4 @@
-"""What every case needs, whatever its client: the settings, checks, and a runner that prints one JSON line for each case.
+"""What every case needs, whatever its client: settings, checks, and a runner that prints one JSON line for each case.
 
 Settings, all from the environment: SDK_BASE_URL (ends in /v1), SDK_KEY, SDK_MODEL; SDK_ABILITIES, SDK_BROKE_KEY,
 SDK_LIMITED_KEY and SDK_LENIENT_KEY say what else a case may use. SDK_TRACE=1 prints where a case failed.

@@ -123,7 +123,9 @@ def chat_parameters() -> None:
 
 @case("chat long prompt")
 def chat_long_prompt() -> None:
-    completion = client().chat.completions.create(model=MODEL, messages=user("word " * 20_000 + "Say ok."), max_tokens=16)
+    completion = client().chat.completions.create(
+        model=MODEL, messages=user("word " * 20_000 + "Say ok."), max_tokens=16
+    )
     check(completion.usage.prompt_tokens > 5_000, f"prompt_tokens is {completion.usage.prompt_tokens}")
 
 
@@ -191,9 +193,7 @@ def tools_in_parallel() -> None:
         {"role": "tool", "tool_call_id": call.id, "content": f"rain in {city}"}
         for call, city in zip(message.tool_calls, cities)
     ]
-    answer = client().chat.completions.create(
-        model=MODEL, messages=[*user(prompt), message, *results], tools=[WEATHER]
-    )
+    answer = client().chat.completions.create(model=MODEL, messages=[*user(prompt), message, *results], tools=[WEATHER])
     equal(answer.choices[0].finish_reason, "stop", "finish_reason")
     equal(answer.choices[0].message.content, "rain in Oslo", "the echo of the last result")
     single = client().chat.completions.create(
@@ -284,9 +284,7 @@ def exact_usage() -> None:
 @case("logprobs or a clear no")
 def logprobs() -> None:
     try:
-        completion = client().chat.completions.create(
-            model=MODEL, messages=user("Hi."), logprobs=True, top_logprobs=2
-        )
+        completion = client().chat.completions.create(model=MODEL, messages=user("Hi."), logprobs=True, top_logprobs=2)
     except openai.BadRequestError as error:
         equal(error.code, "unsupported_parameter", "code")
         check(error.param in ("logprobs", "top_logprobs"), f"param is {error.param}")

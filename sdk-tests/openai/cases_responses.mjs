@@ -1,6 +1,17 @@
 // Responses: made, streamed, kept and continued.
 
-import { BROKEN_STREAM, BROKE_KEY, LIMITED_KEY, MODEL, PNG, check, collect, equal, raises, test } from '../harness/harness.mjs';
+import {
+  BROKEN_STREAM,
+  BROKE_KEY,
+  LIMITED_KEY,
+  MODEL,
+  PNG,
+  check,
+  collect,
+  equal,
+  raises,
+  test,
+} from '../harness/harness.mjs';
 import { ARGUMENTS, CALL_WEATHER, THING, checkThing } from './cases_chat.mjs';
 import { client, openai, user } from './client.mjs';
 

@@ -75,12 +75,16 @@ def stream() -> None:
     events = list(ask(stream=True))
     kinds = [event.type for event in events]
     equal([event.sequence_number for event in events], list(range(len(events))), "sequence numbers")
-    equal(kinds[:4], [
-        "response.created", "response.in_progress", "response.output_item.added", "response.content_part.added"
-    ], "first events")
-    equal(kinds[-4:], [
-        "response.output_text.done", "response.content_part.done", "response.output_item.done", "response.completed"
-    ], "last events")
+    equal(
+        kinds[:4],
+        ["response.created", "response.in_progress", "response.output_item.added", "response.content_part.added"],
+        "first events",
+    )
+    equal(
+        kinds[-4:],
+        ["response.output_text.done", "response.content_part.done", "response.output_item.done", "response.completed"],
+        "last events",
+    )
     deltas = [event.delta for event in events if event.type == "response.output_text.delta"]
     check(len(deltas) >= 3, f"only {len(deltas)} pieces")
     final = events[-1].response
@@ -176,12 +180,20 @@ def input_tokens() -> None:
 def errors() -> None:
     for streamed in ({}, {"stream": True}):
         for kind, code, call in [
-            (openai.AuthenticationError, "invalid_api_key", lambda: ask(settings={"api_key": "sk-service-x"}, **streamed)),
+            (
+                openai.AuthenticationError,
+                "invalid_api_key",
+                lambda: ask(settings={"api_key": "sk-service-x"}, **streamed),
+            ),
             (openai.NotFoundError, "model_not_found", lambda: ask(model="nobody/knows-this", **streamed)),
             (openai.BadRequestError, "invalid_parameter", lambda: ask(temperature=9, **streamed)),
             (openai.BadRequestError, "unknown_parameter", lambda: ask(extra_body={"no_such_field": 1}, **streamed)),
             (openai.APIStatusError, "insufficient_credits", lambda: ask(settings={"api_key": BROKE_KEY}, **streamed)),
-            (openai.RateLimitError, "rate_limit_exceeded", lambda: ask("[[sim error=rate_limit_exceeded]]", **streamed)),
+            (
+                openai.RateLimitError,
+                "rate_limit_exceeded",
+                lambda: ask("[[sim error=rate_limit_exceeded]]", **streamed),
+            ),
             (openai.InternalServerError, "overloaded", lambda: ask("[[sim error=overloaded]]", **streamed)),
         ]:
             error = raises(kind, call)

@@ -128,7 +128,9 @@ def stream_refusal() -> None:
     check("".join(delta.refusal or "" for delta in deltas), "there is no refusal")
     check(not any(delta.content for delta in deltas), "there is content")
     deltas = [choice.delta for chunk in stream("[[sim tokens=5 reason=8]]") for choice in chunk.choices]
-    thoughts = [delta.model_extra["reasoning_content"] for delta in deltas if delta.model_extra.get("reasoning_content")]
+    thoughts = [
+        delta.model_extra["reasoning_content"] for delta in deltas if delta.model_extra.get("reasoning_content")
+    ]
     check(thoughts, "there is no reasoning_content")
 
 
