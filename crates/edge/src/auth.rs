@@ -1,5 +1,5 @@
-//! Who is calling. One extractor reads both headers for every endpoint, so no route can be stricter with one of them
-//! than with the other; then the request is counted.
+//! Who is calling. One extractor reads every header that may have the key, for every endpoint, so no route can be stricter with one of them
+//! than with another; then the request is counted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use tollgate_types::{Clock, Error, ErrorCode, Retry};
 use crate::context::{RequestContext, context_of};
 use crate::error::ApiError;
 use crate::failed_keys::FailedKeys;
+use crate::family;
 
 /// What the extractors need.
 pub struct Gate {
@@ -36,8 +37,13 @@ impl Gate {
         }
     }
 
-    async fn caller(&self, headers: &HeaderMap, ctx: &RequestContext) -> Result<Caller, Error> {
-        let key = match extract_key(headers) {
+    async fn caller(
+        &self,
+        headers: &HeaderMap,
+        of_family: Option<&[u8]>,
+        ctx: &RequestContext,
+    ) -> Result<Caller, Error> {
+        let key = match extract_key(headers, of_family) {
             Presented::Key(key) => key,
             Presented::Nothing => return Err(missing_key()),
             Presented::Unreadable => return Err(self.refuse(ctx).await),
@@ -66,7 +72,20 @@ impl Gate {
 
     async fn admit(&self, parts: &Parts, budget: Budget) -> Result<Caller, ApiError> {
         let ctx = context_of(parts)?;
-        let caller = self.caller(&parts.headers, &ctx).await?;
+        let of_family = family::key_of(&parts.uri, &parts.headers);
+        let admitted = self.admit_caller(&parts.headers, of_family, &ctx, budget).await;
+        admitted.map_err(ApiError)
+    }
+
+    /// Who is calling, counted against the account's budget.
+    pub(crate) async fn admit_caller(
+        &self,
+        headers: &HeaderMap,
+        of_family: Option<&[u8]>,
+        ctx: &RequestContext,
+        budget: Budget,
+    ) -> Result<Caller, Error> {
+        let caller = self.caller(headers, of_family, ctx).await?;
         ctx.note(|notes| notes.account = Some(caller.account_id()));
         let note = |decision: Decision| ctx.note(|notes| notes.requests = Some(decision));
         match self.limiter.admit(&caller.account, budget).await {
@@ -76,7 +95,7 @@ impl Gate {
             }
             Err((error, decision)) => {
                 note(decision);
-                Err(ApiError(error))
+                Err(error)
             }
         }
     }
@@ -96,8 +115,9 @@ enum Presented<'a> {
     Unreadable,
 }
 
-/// `Authorization: Bearer` wins over `x-api-key`; another scheme counts as no key.
-fn extract_key(headers: &HeaderMap) -> Presented<'_> {
+/// `Authorization: Bearer` wins over `x-api-key`, that over the key of the path's own family; another scheme counts as
+/// no key.
+fn extract_key<'a>(headers: &'a HeaderMap, of_family: Option<&'a [u8]>) -> Presented<'a> {
     if let Some(value) = headers.get(AUTHORIZATION) {
         let bytes = value.as_bytes();
         let is_bearer = bytes.len() >= 7 && bytes[..7].eq_ignore_ascii_case(b"bearer ");
@@ -108,9 +128,8 @@ fn extract_key(headers: &HeaderMap) -> Presented<'_> {
             return Presented::Nothing;
         }
     }
-    headers
-        .get("x-api-key")
-        .map_or(Presented::Nothing, |value| readable(value.as_bytes()))
+    let header = headers.get("x-api-key").map(http::HeaderValue::as_bytes);
+    header.or(of_family).map_or(Presented::Nothing, readable)
 }
 
 fn readable(bytes: &[u8]) -> Presented<'_> {
@@ -189,7 +208,23 @@ mod tests {
             for (name, value) in pairs {
                 headers.insert(*name, value.parse().unwrap());
             }
-            assert_eq!(extract_key(&headers), expected, "{pairs:?}");
+            assert_eq!(extract_key(&headers, None), expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn the_key_of_a_family_comes_last() {
+        for (name, of_family, expected) in [
+            (None, Some("q"), Presented::Key("q")),
+            (None, Some(""), Presented::Nothing),
+            (Some("x-api-key"), Some("q"), Presented::Key("k")),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(name) = name {
+                headers.insert(name, "k".parse().unwrap());
+            }
+            let found = extract_key(&headers, of_family.map(str::as_bytes));
+            assert_eq!(found, expected, "{name:?} {of_family:?}");
         }
     }
 }

@@ -11,6 +11,7 @@ use tollgate_storage::Decision;
 use tollgate_types::{AccountId, Credits, Error, RequestId, Timestamp};
 
 use crate::error::ApiError;
+use crate::family::Family;
 
 /// One request. Handlers note what the answer's headers and the log should say.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub struct RequestContext {
     pub accepted_at: Timestamp,
     /// Where it comes from, as far as trusted proxies say.
     pub peer: IpAddr,
+    /// Whose clients it comes from.
+    pub family: Family,
     pub(crate) id_header: HeaderValue,
     pub(crate) started_micros: u64,
     /// How long its body may take before it must keep up a pace.
@@ -46,6 +49,7 @@ impl RequestContext {
         accepted_at: Timestamp,
         started_micros: u64,
         peer: IpAddr,
+        family: Family,
         body_time: Duration,
     ) -> Option<Self> {
         let id_header = HeaderValue::from_maybe_shared(bytes::Bytes::from(id.to_string())).ok()?;
@@ -53,6 +57,7 @@ impl RequestContext {
             id,
             accepted_at,
             peer,
+            family,
             id_header,
             started_micros,
             body_time,

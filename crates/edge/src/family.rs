@@ -3,15 +3,82 @@
 use axum::body::Body;
 use axum::response::Response;
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use tollgate_formats::anthropic_messages;
 use tollgate_storage::Decision;
-use tollgate_types::Timestamp;
+use tollgate_types::{Error, Timestamp};
 
 use crate::context::{Notes, RequestContext};
-use crate::error::Logged;
+use crate::error::{ErrorBody, Logged, error_type, status_and_type};
 
 const MESSAGES: &str = "/v1/messages";
+/// The paths of generated content; the first one is also the catalog's.
+const GENERATE_CONTENT: [&str; 2] = ["/v1/models", "/v1beta"];
+
+/// The header with the key in the family of generated content.
+pub(crate) const KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
+/// What its official clients send with every request.
+const CLIENT: HeaderName = HeaderName::from_static("x-goog-api-client");
+
+/// Whose clients a request comes from, as far as its answer depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// The service's own way, which is OpenAI's.
+    Common,
+    /// Messages, by the path.
+    Messages,
+    /// Generated content, by the path and what only its clients send.
+    GenerateContent,
+}
+
+impl Family {
+    /// The family of a request.
+    pub(crate) fn of(uri: &Uri, headers: &HeaderMap) -> Self {
+        let path = uri.path();
+        if is_below(path, MESSAGES) {
+            return Family::Messages;
+        }
+        let has_sign = headers.contains_key(KEY) || headers.contains_key(CLIENT);
+        match is_generate_content(path) && (has_sign || key_in_query(uri).is_some()) {
+            true => Family::GenerateContent,
+            false => Family::Common,
+        }
+    }
+
+    /// The body of a failure within an answer that is being streamed.
+    pub fn error_body(self, error: &Error, request_id: &str) -> Vec<u8> {
+        let status = status_and_type(error.code).0.as_u16();
+        match self {
+            Family::Messages => anthropic_messages::encode_error(error, status, request_id),
+            Family::GenerateContent => {
+                tollgate_formats::gemini::encode_error(error, status, error_type(error.code), request_id)
+            }
+            Family::Common => serde_json::to_vec(&ErrorBody::from(error)).unwrap_or_default(),
+        }
+    }
+}
+
+/// The key where only the clients of generated content put it: in a header of its own, on the paths that they use, else
+/// in the query, where no other client asks.
+pub(crate) fn key_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a [u8]> {
+    let header = headers.get(KEY).filter(|_| is_generate_content(uri.path()));
+    let in_query = || key_in_query(uri).map(str::as_bytes);
+    header.map(HeaderValue::as_bytes).or_else(in_query)
+}
+
+/// The key in the query. The lists under `/v1` are everybody's, and take none.
+fn key_in_query(uri: &Uri) -> Option<&str> {
+    let path = uri.path();
+    let [shared, own] = GENERATE_CONTENT;
+    let asks_something = path.contains(':') || path.contains("%3A") || path.contains("%3a");
+    let takes_it = is_below(path, own) || (is_below(path, shared) && asks_something);
+    let query = uri.query().filter(|_| takes_it)?;
+    query.split('&').find_map(|pair| pair.strip_prefix("key="))
+}
+
+fn is_generate_content(path: &str) -> bool {
+    GENERATE_CONTENT.iter().any(|root| is_below(path, root))
+}
 
 const REQUESTS: [HeaderName; 3] = [
     HeaderName::from_static("anthropic-ratelimit-requests-limit"),
@@ -25,29 +92,29 @@ const TOKENS: [HeaderName; 3] = [
 ];
 
 /// Gives an answer the dress of its path's family.
-pub(crate) fn dress(path: &str, ctx: &RequestContext, notes: &Notes, response: &mut Response) {
-    if !is_messages(path) {
+pub(crate) fn dress(ctx: &RequestContext, notes: &Notes, response: &mut Response) {
+    if ctx.family == Family::Common {
         return;
     }
     let headers = response.headers_mut();
+    let is_messages = ctx.family == Family::Messages;
     for (names, decision) in [(&REQUESTS, notes.requests), (&TOKENS, notes.tokens)] {
-        if let Some(decision) = decision {
+        if let Some(decision) = decision.filter(|_| is_messages) {
             insert(headers, names, decision, ctx.accepted_at);
         }
     }
-    let status = response.status().as_u16();
     let Some(Logged(error)) = response.extensions().get::<Logged>() else {
         return;
     };
-    let body = anthropic_messages::encode_error(error, status, &ctx.id.to_string());
+    let body = ctx.family.error_body(error, &ctx.id.to_string());
     // The router has counted the body that was there.
     response.headers_mut().remove(CONTENT_LENGTH);
     *response.body_mut() = Body::from(body);
 }
 
 /// The path and those below it.
-fn is_messages(path: &str) -> bool {
-    let rest = path.strip_prefix(MESSAGES);
+fn is_below(path: &str, root: &str) -> bool {
+    let rest = path.strip_prefix(root);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
@@ -65,5 +132,49 @@ fn insert(headers: &mut HeaderMap, names: &[HeaderName; 3], decision: Decision, 
     );
     if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(reset_at.to_rfc3339())) {
         headers.insert(reset.clone(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_are_told_by_path_and_sign() {
+        for (uri, header, family) in [
+            ("/v1/messages", None, Family::Messages),
+            (
+                "/v1/messages/count_tokens",
+                Some("x-goog-api-key"),
+                Family::Messages,
+            ),
+            ("/v1/models", None, Family::Common),
+            ("/v1/models", Some("x-goog-api-key"), Family::GenerateContent),
+            (
+                "/v1/models/a/b:generateContent",
+                Some("x-goog-api-client"),
+                Family::GenerateContent,
+            ),
+            ("/v1beta/models/b:generateContent", None, Family::Common),
+            (
+                "/v1beta/models/b:generateContent?alt=sse&key=k",
+                None,
+                Family::GenerateContent,
+            ),
+            ("/v1/modelsx", Some("x-goog-api-key"), Family::Common),
+            ("/v1/models?key=k", None, Family::Common),
+            (
+                "/v1/chat/completions?key=k",
+                Some("x-goog-api-key"),
+                Family::Common,
+            ),
+        ] {
+            let uri: Uri = uri.parse().unwrap();
+            let mut headers = HeaderMap::new();
+            if let Some(name) = header {
+                headers.insert(name, HeaderValue::from_static("x"));
+            }
+            assert_eq!(Family::of(&uri, &headers), family, "{uri} {header:?}");
+        }
     }
 }

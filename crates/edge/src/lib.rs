@@ -6,15 +6,17 @@ pub mod body;
 pub mod context;
 pub mod error;
 pub mod failed_keys;
-mod family;
+pub mod family;
 pub mod limits;
 pub mod query;
 pub mod shell;
 pub mod sse;
+pub mod websocket;
 
 pub use auth::{ControlCaller, Gate, WorkCaller};
 pub use body::JsonBody;
 pub use context::RequestContext;
 pub use error::{ApiError, ErrorBody};
+pub use family::Family;
 pub use query::Query;
 pub use shell::{AccessLog, Shell};

@@ -15,7 +15,8 @@ use tollgate_types::{Clock, Error, ErrorCode, RequestId};
 
 use crate::context::RequestContext;
 use crate::error::{ApiError, Logged};
-use crate::{family, limits};
+use crate::family::{self, Family};
+use crate::limits;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
@@ -106,8 +107,9 @@ impl Shell {
         let now = self.clock.now();
         let id = RequestId::from_u128(self.ids.next(now));
         let peer = self.client_address(peer, request.headers());
-        let Some(ctx) = RequestContext::new(id, now, self.clock.monotonic_micros(), peer, self.body_time)
-        else {
+        let family = Family::of(request.uri(), request.headers());
+        let started = self.clock.monotonic_micros();
+        let Some(ctx) = RequestContext::new(id, now, started, peer, family, self.body_time) else {
             return ApiError(Error::internal("a request id is not a header value")).into_response();
         };
         let ctx = Arc::new(ctx);
@@ -132,7 +134,7 @@ impl Shell {
 
     fn finish(&self, ctx: &RequestContext, seen: &Seen, response: &mut Response) {
         let notes = ctx.take_notes();
-        family::dress(&seen.path, ctx, &notes, response);
+        family::dress(ctx, &notes, response);
         let headers = response.headers_mut();
         headers.reserve(ADDED_HEADERS);
         headers.insert(X_REQUEST_ID, ctx.id_header.clone());

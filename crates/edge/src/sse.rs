@@ -25,6 +25,12 @@ pub fn split_first(events: &mut Bytes) -> Option<Bytes> {
     Some(events.split_to(end))
 }
 
+/// The data of an event on one line, as all are that are written here; nothing for a sign of life.
+pub fn data(event: &[u8]) -> Option<&[u8]> {
+    let lines = event.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| line.strip_prefix(b"data: ")).next()
+}
+
 struct SseBody<S>(S);
 
 impl<S: Stream<Item = Bytes> + Unpin> http_body::Body for SseBody<S> {
@@ -43,12 +49,20 @@ impl<S: Stream<Item = Bytes> + Unpin> http_body::Body for SseBody<S> {
 
 /// A streamed answer; each item is one whole event with its blank line.
 pub fn response(events: impl Stream<Item = Bytes> + Send + Unpin + 'static) -> Response {
+    response_of(
+        HeaderValue::from_static("text/event-stream; charset=utf-8"),
+        events,
+    )
+}
+
+/// A streamed answer of another type; each item is written at once.
+pub fn response_of(
+    content_type: HeaderValue,
+    events: impl Stream<Item = Bytes> + Send + Unpin + 'static,
+) -> Response {
     let mut response = Response::new(Body::new(SseBody(events)));
     let headers = response.headers_mut();
-    headers.insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static("text/event-stream; charset=utf-8"),
-    );
+    headers.insert(CONTENT_TYPE, content_type);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(
         HeaderName::from_static("x-accel-buffering"),

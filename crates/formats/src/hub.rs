@@ -4,7 +4,7 @@ use tollgate_types::Format;
 use tollgate_types::generate::{GenerateRequest, Part};
 
 use crate::error::DecodeError;
-use crate::{anthropic_messages, openai_chat, openai_completions, openai_responses};
+use crate::{anthropic_messages, gemini, openai_chat, openai_completions, openai_responses};
 
 /// Reads a request of this format. It has been validated before, by whoever knows what else belongs to it.
 pub fn decode_request(format: Format, body: &[u8]) -> Result<GenerateRequest, DecodeError> {
@@ -13,6 +13,7 @@ pub fn decode_request(format: Format, body: &[u8]) -> Result<GenerateRequest, De
         Format::Completions => openai_completions::decode_request(body),
         Format::Messages => anthropic_messages::decode_request(body),
         Format::Responses => openai_responses::decode_request(body),
+        Format::GenerateContent => gemini::decode_request(body),
     }
 }
 
@@ -41,6 +42,23 @@ pub fn param_in(format: Format, param: &str) -> String {
             ("verbosity", "text.verbosity"),
             ("image_url.detail", "input_image.detail"),
             ("messages", "input"),
+        ],
+        Format::GenerateContent => &[
+            ("max_tokens", "generationConfig.maxOutputTokens"),
+            ("n", "generationConfig.candidateCount"),
+            ("stop", "generationConfig.stopSequences"),
+            ("temperature", "generationConfig.temperature"),
+            ("top_p", "generationConfig.topP"),
+            ("top_k", "generationConfig.topK"),
+            ("frequency_penalty", "generationConfig.frequencyPenalty"),
+            ("presence_penalty", "generationConfig.presencePenalty"),
+            ("seed", "generationConfig.seed"),
+            ("logprobs", "generationConfig.responseLogprobs"),
+            ("response_format", "generationConfig.responseMimeType"),
+            ("reasoning_effort", "generationConfig.thinkingConfig"),
+            ("reasoning", "contents.parts.thoughtSignature"),
+            ("tool_choice", "toolConfig.functionCallingConfig"),
+            ("messages", "contents"),
         ],
     };
     if let Some((_, name)) = names.iter().find(|(common, _)| *common == param) {

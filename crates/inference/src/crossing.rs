@@ -39,10 +39,17 @@ pub(crate) fn common_form(
 
 /// The same refusal with the caller's name for the parameter.
 pub(crate) fn in_words_of(format: Format, error: Error) -> Error {
-    let Some(param) = &error.param else { return error };
-    let name = hub::param_in(format, param);
-    let message = error.message.replace(&format!("'{param}'"), &format!("'{name}'"));
-    Error::new(error.code, message).with_param(name)
+    renamed(error, |param| hub::param_in(format, param))
+}
+
+/// The same failure with another name for the parameter.
+pub(crate) fn renamed(mut error: Error, name: impl FnOnce(&str) -> String) -> Error {
+    let Some(param) = error.param.take() else {
+        return error;
+    };
+    let name = name(&param);
+    error.message = error.message.replace(&format!("'{param}'"), &format!("'{name}'"));
+    error.with_param(name)
 }
 
 /// Adapters answer in the caller's format or in the common form.

@@ -8,6 +8,7 @@ pub mod completions;
 mod crossing;
 pub mod embeddings;
 mod lenient;
+pub mod generate_content;
 pub mod messages;
 pub mod responses;
 pub mod moderations;
@@ -18,8 +19,11 @@ use std::sync::Arc;
 
 use axum::extract::FromRef;
 use tollgate_edge::Gate;
+use tollgate_edge::websocket::Sessions;
 use tollgate_pipeline::Pipeline;
 use utoipa_axum::router::OpenApiRouter;
+
+use responses::Kept;
 
 /// What the handlers of this room need.
 #[derive(Clone, FromRef)]
@@ -28,6 +32,10 @@ pub struct Inference {
     pub gate: Arc<Gate>,
     /// Makes calls.
     pub pipeline: Arc<Pipeline>,
+    /// Keeps responses.
+    pub kept: Arc<Kept>,
+    /// Opens sessions over WebSockets.
+    pub sessions: Arc<Sessions>,
 }
 
 /// The routes of this room.
@@ -36,6 +44,7 @@ pub fn routes() -> OpenApiRouter<Inference> {
         .merge(completions::routes())
         .merge(messages::routes())
         .merge(responses::routes())
+        .merge(generate_content::routes())
         .merge(embeddings::routes())
         .merge(moderations::routes())
 }

@@ -22,9 +22,12 @@ pub struct Moderated {
 }
 
 impl Operation for ModerationCall {
-    const INPUT: &'static str = "input";
     type Reply = ModerationAnswer;
     type Answer = Moderated;
+
+    fn input(&self) -> &'static str {
+        "input"
+    }
 
     async fn attempt(
         pipeline: &Pipeline,

@@ -18,7 +18,6 @@ use crate::Pipeline;
 use crate::admit::Admission;
 use crate::dispatch::{ending_of, public_error};
 use crate::meter::Meter;
-use crate::operation::Operation;
 use crate::run::{DeliveredStream, Piece};
 
 /// Events that wait for a caller that reads slowly; beyond them the upstream is not read.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use futures_util::StreamExt;
 use futures_util::stream::unfold;
-use tollgate_formats::{DecodeError, anthropic_messages, hub, openai_chat, openai_responses};
+use tollgate_formats::{DecodeError, anthropic_messages, gemini, hub, openai_chat, openai_responses};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse, Part, Seal};
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Format, Usage};
@@ -80,6 +80,12 @@ impl Decoder for anthropic_messages::StreamDecoder {
 impl Decoder for openai_responses::StreamDecoder {
     fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
         openai_responses::StreamDecoder::decode(self, data)
+    }
+}
+
+impl Decoder for gemini::StreamDecoder {
+    fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
+        gemini::StreamDecoder::decode(self, data)
     }
 }
 

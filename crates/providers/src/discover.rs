@@ -18,12 +18,11 @@ pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<Provid
     let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
     let mut seen = Vec::new();
     let found = registry::preset_names().filter_map(|preset| {
-        let variable_of_key = registry::usual_key_variable(preset)?;
-        if seen.contains(&variable_of_key) {
-            return None;
-        }
-        seen.push(variable_of_key);
-        let key = filled(variable_of_key)?;
+        let variables: Vec<&str> = registry::key_variables(preset)
+            .filter(|variable| !seen.contains(variable))
+            .collect();
+        seen.extend(&variables);
+        let key = variables.into_iter().find_map(filled)?;
         let base_url = match registry::address_variable(preset) {
             Some(variable) => Some(filled(variable)?),
             None => None,

@@ -1,14 +1,15 @@
 //! Adapters: one folder or one row for each company whose models are called.
 //!
 //! Suggested reading order: [`registry`], [`openai_compatible`] with its table of [`presets`](openai_compatible::presets),
-//! [`anthropic`], [`openai_responses`], [`bedrock`], [`moderations`], [`http`], [`egress`], [`sim`], [`discover`]. How to
-//! add a provider: docs/adding-a-provider.md.
+//! [`anthropic`], [`openai_responses`], [`gemini`], [`bedrock`], [`moderations`], [`http`], [`egress`], [`sim`],
+//! [`discover`]. How to add a provider: docs/adding-a-provider.md.
 
 pub mod anthropic;
 pub mod bedrock;
 mod crossing;
 pub mod discover;
 pub mod egress;
+pub mod gemini;
 pub mod http;
 pub mod moderations;
 pub mod openai_compatible;

@@ -44,6 +44,12 @@ const MEANINGS: &[(UpstreamErrorKind, &[&str])] = &[
             "authentication_error",
             "billing_error",
             "permission_error",
+            // Google, as the reason or the status: a key that is none comes with 400.
+            "API_KEY_INVALID",
+            "API_KEY_SERVICE_BLOCKED",
+            "PERMISSION_DENIED",
+            "UNAUTHENTICATED",
+            "FAILED_PRECONDITION",
         ],
     ),
     (
@@ -60,6 +66,9 @@ const MEANINGS: &[(UpstreamErrorKind, &[&str])] = &[
             // Anthropic, as the type.
             "not_found_error",
             "overloaded_error",
+            // Google, as the status.
+            "NOT_FOUND",
+            "UNAVAILABLE",
         ],
     ),
     (
@@ -68,6 +77,8 @@ const MEANINGS: &[(UpstreamErrorKind, &[&str])] = &[
             "rate_limit_exceeded",
             // Anthropic, as the type.
             "rate_limit_error",
+            // Google, as the status.
+            "RESOURCE_EXHAUSTED",
         ],
     ),
 ];
@@ -80,10 +91,11 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// The failure that a response with an error status tells of.
 pub(crate) async fn from_response(response: Response, settings: &HttpSettings) -> UpstreamError {
     let status = response.status;
-    let retry_after = retry_after(&response);
+    let in_header = retry_after(&response);
     let media_type = word(response.media_type()).unwrap_or_default();
     let body = response.beginning(settings).await;
     let reported = Reported::read(&body);
+    let retry_after = in_header.or(reported.retry_delay);
     let mut error = of_status(status, &reported);
     error.detail = reported.describe(&media_type, &body);
     error.retry = match (error.retry, retry_after) {
@@ -148,6 +160,8 @@ struct Reported {
     param: Option<String>,
     /// A status that stands in the body.
     status: Option<u16>,
+    /// How long to wait (Google's `RetryInfo`).
+    retry_delay: Option<Duration>,
     /// Whether it quotes what a moderation did not like (OpenRouter).
     is_flagged: bool,
 }
@@ -159,16 +173,27 @@ impl Reported {
         let value: Value = serde_json::from_slice(body).unwrap_or_default();
         let said = |text: &Option<String>| text.as_deref().and_then(word);
         let status = report.code.as_deref().and_then(|code| code.parse().ok());
-        // Azure's place for it, or Anthropic's.
+        // Google's details are a list of objects.
+        let listed = |name: &str| -> Option<&Value> {
+            let list = value.pointer("/error/details")?.as_array()?;
+            list.iter().find_map(|detail| detail.get(name))
+        };
+        // Azure's place for it, Anthropic's, or Google's.
         let inner = value
             .pointer("/error/innererror/code")
-            .or_else(|| value.pointer("/error/details/error_code"));
+            .or_else(|| value.pointer("/error/details/error_code"))
+            .or_else(|| listed("reason"));
+        let kind = said(&report.kind).or_else(|| word(value.pointer("/error/status")?.as_str()?));
+        let violation = listed("fieldViolations").and_then(|list| word(list.pointer("/0/field")?.as_str()?));
         let details = [value.get("detail"), value.pointer("/message/detail")];
         Self {
             code: said(&report.code),
-            kind: said(&report.kind),
+            kind,
             inner: inner.and_then(Value::as_str).and_then(word),
-            param: said(&report.param).or_else(|| details.into_iter().flatten().find_map(location)),
+            param: said(&report.param)
+                .or_else(|| details.into_iter().flatten().find_map(location))
+                .or(violation),
+            retry_delay: listed("retryDelay").and_then(|delay| seconds(delay.as_str()?)),
             status: status.filter(|status| (400..600).contains(status)),
             is_flagged: value.pointer("/error/metadata/flagged_input").is_some(),
         }
@@ -205,6 +230,12 @@ impl Reported {
             words.join(" ")
         }
     }
+}
+
+/// A duration of protocol buffers: `34.5s`.
+fn seconds(text: &str) -> Option<Duration> {
+    let seconds = text.strip_suffix('s')?.parse::<f64>().ok()?;
+    Some(Duration::try_from_secs_f64(seconds).ok()?.min(LONGEST_WAIT))
 }
 
 /// The place that FastAPI names in `[{"loc": ["body", "messages", 0, "role"]}]`.

@@ -8,6 +8,7 @@ use tollgate_upstream::Provider;
 
 use crate::anthropic::{self, Anthropic};
 use crate::bedrock::{self, AccessKeys, Bedrock, Credentials};
+use crate::gemini::{self, Gemini};
 use crate::http::{BaseUrl, Credential, EndpointError, HttpClient};
 use crate::openai_compatible::{Auth, Key, OpenAiCompatible, PRESETS, Preset, preset};
 use crate::openai_responses::{self, OpenAiResponses};
@@ -76,6 +77,12 @@ pub trait Adapter: Sync {
         None
     }
 
+    /// The one that is looked at when that is not set.
+    fn other_key_variable(&self, preset: &str) -> Option<&'static str> {
+        let _ = preset;
+        None
+    }
+
     /// The environment variable that has the address of a preset that has none of its own.
     fn address_variable(&self, preset: &str) -> Option<&'static str> {
         let _ = preset;
@@ -106,7 +113,8 @@ pub trait Adapter: Sync {
 }
 
 /// Every adapter.
-pub const ADAPTERS: &[&dyn Adapter] = &[&Compatible, &Messages, &Responses, &Amazon, &Simulated];
+pub const ADAPTERS: &[&dyn Adapter] =
+    &[&Compatible, &Messages, &Responses, &GeminiNative, &Amazon, &Simulated];
 
 /// The provider of a block. Nothing is connected to.
 pub fn build(config: &ProviderConfig, http: &Arc<HttpClient>) -> Result<Arc<dyn Provider>, ConfigError> {
@@ -129,6 +137,14 @@ pub fn preset_names() -> impl Iterator<Item = &'static str> {
 /// The environment variable that usually has the key of a preset.
 pub fn usual_key_variable(preset_name: &str) -> Option<&'static str> {
     adapter_of(preset_name)?.key_variable(preset_name)
+}
+
+/// The environment variables that may have the key of a preset, the usual one first.
+pub fn key_variables(preset_name: &str) -> impl Iterator<Item = &'static str> {
+    let adapter = adapter_of(preset_name);
+    let usual = adapter.and_then(|adapter| adapter.key_variable(preset_name));
+    let other = adapter.and_then(|adapter| adapter.other_key_variable(preset_name));
+    usual.into_iter().chain(other)
 }
 
 /// The environment variable that has the address of a preset that has none of its own.
@@ -399,6 +415,50 @@ impl Adapter for Amazon {
         let (id, address) = (config.name.clone(), config.base_url.as_deref());
         let built = Bedrock::new(id, region, address, credentials, http.clone());
         Ok(Arc::new(built.map_err(|error| wrong(config, error))?))
+    }
+}
+
+struct GeminiNative;
+
+impl Adapter for GeminiNative {
+    fn presets(&self) -> Vec<&'static str> {
+        vec![gemini::PRESET]
+    }
+
+    fn key_variable(&self, _preset: &str) -> Option<&'static str> {
+        Some(gemini::KEY_VARIABLES[0])
+    }
+
+    fn other_key_variable(&self, _preset: &str) -> Option<&'static str> {
+        Some(gemini::KEY_VARIABLES[1])
+    }
+
+    fn build(
+        &self,
+        _preset: &str,
+        config: &ProviderConfig,
+        http: &Arc<HttpClient>,
+    ) -> Result<Arc<dyn Provider>, ConfigError> {
+        let stated = config.base_url.as_deref();
+        let base =
+            BaseUrl::parse(stated.unwrap_or(gemini::BASE_URL)).map_err(|error| wrong(config, error))?;
+        let base = if base.has_path() {
+            base
+        } else {
+            base.extended("/v1beta")
+        };
+        if config.api_key.is_none() && stated.is_none() {
+            let variable = gemini::KEY_VARIABLES[0];
+            let message = format!("it needs a key: set `api_key_env` or `api_key_file`, or {variable}");
+            return Err(wrong(config, message));
+        }
+        warn_of_plain_http(config, &base);
+        let build = || -> Result<Gemini, EndpointError> {
+            let credentials = credentials(Auth::Header(gemini::KEY_HEADER), config)?;
+            let access = gemini::Access::new(base, credentials)?;
+            Gemini::new(config.name.clone(), access, http.clone())
+        };
+        Ok(Arc::new(build().map_err(|error| wrong(config, error))?))
     }
 }
 

@@ -122,12 +122,13 @@ fn configured(
             continue;
         }
         let preset = section.preset.as_deref().unwrap_or(name);
-        let usual_variable = registry::usual_key_variable(preset);
         check_access_keys(name, preset, section)?;
         let signs = section.access_key_id_env.is_some();
-        let api_key = key_of(config, name, usual_variable.filter(|_| !signs), section)?;
+        let usual_variables = registry::key_variables(preset).filter(|_| !signs);
+        let api_key = key_of(config, name, usual_variables, section)?;
         let access_keys = config.access_keys_of(name, section);
-        if api_key.is_none() && access_keys.is_none() && usual_variable.is_some() {
+        let needs_key = registry::usual_key_variable(preset).is_some();
+        if api_key.is_none() && access_keys.is_none() && needs_key {
             notes.push(format!(
                 "providers.{name}: no key; set api_key_env or api_key_file"
             ));
@@ -166,12 +167,15 @@ fn check_access_keys(name: &str, preset: &str, section: &ProviderSection) -> Res
 fn key_of(
     config: &Config,
     name: &str,
-    usual_variable: Option<&str>,
+    usual_variables: impl Iterator<Item = &'static str>,
     section: &ProviderSection,
 ) -> Result<Option<SecretString>, ConfigError> {
-    let variable = section.api_key_env.as_deref().or(usual_variable);
     let place = format!("providers.{name}.api_key_file");
-    config.key(&place, variable, section.api_key_file.as_deref())
+    let file = section.api_key_file.as_deref();
+    match section.api_key_env.as_deref() {
+        Some(variable) => config.key(&place, [variable], file),
+        None => config.key(&place, usual_variables, file),
+    }
 }
 
 /// Providers whose usual variable is set, and that no block configures.

@@ -3,6 +3,7 @@
 //! Suggested reading order: [`config`], [`wiring`], [`router`], [`listen`], [`serve`], [`control`].
 
 pub mod assemble;
+mod chores;
 pub mod config;
 pub mod control;
 pub mod doctor;

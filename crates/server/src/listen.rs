@@ -265,7 +265,8 @@ async fn serve_requests(
         .header_read_timeout(settings.head_timeout)
         .max_header_size(HEAD_BYTES)
         .max_buf_size(READ_BYTES)
-        .serve_connection(TokioIo::new(socket), service);
+        .serve_connection(TokioIo::new(socket), service)
+        .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         ended = connection.as_mut() => return ended,

@@ -14,10 +14,11 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tollgate_billing::sweep::sweep;
 use tollgate_console::Console;
+use tollgate_edge::websocket::Sessions;
 use tollgate_edge::{AccessLog, Shell};
 use tollgate_inference::Inference;
+use tollgate_inference::responses::Kept;
 use tollgate_storage::{Compat, Grant, KeyMode};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
@@ -30,7 +31,7 @@ use crate::listen::{App, ListenSettings, Workers};
 use crate::router::Health;
 use crate::shutdown::{Stop, StopSignals};
 use crate::wiring::{self, Domains, Services};
-use crate::{reload, router, secrets, self_test, telemetry};
+use crate::{chores, reload, router, secrets, self_test, telemetry};
 
 /// Credits of the account that the first start makes.
 const FIRST_CREDITS: i64 = 10;
@@ -70,7 +71,7 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     self_test::prove(&domains).await?;
     let services = Arc::new(wiring::services(&config, domains.clone(), http));
     reload::install(&services, assembled).await?;
-    sweep(&*domains.storage.ledger, &*domains.clock).await;
+    chores::sweep(&domains).await;
 
     let listener = TcpListener::bind(config.listen).await.with_context(|| {
         format!(
@@ -164,6 +165,18 @@ fn start_workers(
     let inference = Inference {
         gate: services.gate.clone(),
         pipeline: services.pipeline.clone(),
+        kept: Arc::new(Kept::new(
+            domains.storage.responses.clone(),
+            domains.vault.clone(),
+            domains.clock.clone(),
+        )),
+        sessions: Arc::new(Sessions::new(
+            services.gate.clone(),
+            domains.clock.clone(),
+            domains.ids.clone(),
+            stop.clone(),
+            services.pipeline.calls.clone(),
+        )),
     };
     let console = Console {
         gate: services.gate.clone(),
@@ -234,7 +247,7 @@ async fn start_background(
         let chores = async {
             loop {
                 tokio::time::sleep(SWEEP_EVERY).await;
-                sweep(&*domains.storage.ledger, &*domains.clock).await;
+                chores::sweep(&domains).await;
                 metrics.run_upkeep();
             }
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
-use tollgate_accounts::{KeyShape, Keys, KeysConfig, Limiter};
+use tollgate_accounts::{KeyShape, Keys, KeysConfig, Limiter, Vault};
 use tollgate_backends::memory::MemoryCounters;
 use tollgate_backends::{postgres, sqlite};
 use tollgate_catalog::Catalog;
@@ -36,6 +36,8 @@ pub struct Domains {
     pub storage: Storage,
     /// Keys.
     pub keys: Arc<Keys>,
+    /// Seals what is kept for tenants.
+    pub vault: Vault,
     /// Models.
     pub catalog: Arc<Catalog>,
     /// Limits.
@@ -63,6 +65,7 @@ pub async fn domains(config: &Config) -> Result<Domains> {
     getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
     let ids = Arc::new(IdSource::new(u64::from_ne_bytes(seed)));
     let pepper = secrets::pepper(config)?;
+    let vault = Vault::new(pepper.clone());
     let storage = open_storage(config, &clock).await?;
     let keys = KeysConfig {
         shape: KeyShape::new(&config.file.service.slug),
@@ -83,6 +86,7 @@ pub async fn domains(config: &Config) -> Result<Domains> {
         ids,
         storage,
         keys,
+        vault,
         catalog: Arc::default(),
         limiter,
     })

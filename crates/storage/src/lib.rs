@@ -25,7 +25,7 @@ pub use error::{StorageError, StorageErrorKind};
 pub use key::{Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
 pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement};
 pub use price::{PriceRecord, PriceStore};
-pub use response::{ChainLimits, ResponseStore, StoredResponse};
+pub use response::{ChainLimits, NewResponse, ResponseStore, StoredResponse};
 pub use usage::{UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
 
 /// What every storage method answers.

@@ -22,6 +22,15 @@ pub struct StoredResponse {
     pub content: Vec<u8>,
 }
 
+/// An answer to be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewResponse {
+    /// The answer.
+    pub response: StoredResponse,
+    /// Ids of the items in it, by which later requests may name it.
+    pub items: Vec<String>,
+}
+
 /// How much of a chain is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainLimits {
@@ -34,12 +43,21 @@ pub struct ChainLimits {
 /// Stores answers. Another account's answer is not there.
 #[async_trait]
 pub trait ResponseStore: Send + Sync {
-    /// Keeps the answer. `NotFound` when the account does not exist, `Conflict` when the id is taken.
-    async fn save(&self, response: StoredResponse) -> Result<()>;
+    /// Keeps the answer. `NotFound` when the account does not exist, `Conflict` when the id is taken. An item that the
+    /// account has in another answer already stays with that one.
+    async fn save(&self, new: NewResponse) -> Result<()>;
 
     /// The answer, unless its time is over.
     async fn get(&self, account: AccountId, id: ResponseId, now: Timestamp)
     -> Result<Option<StoredResponse>>;
+
+    /// The answer that has this item, unless its time is over.
+    async fn with_item(
+        &self,
+        account: AccountId,
+        item: &str,
+        now: Timestamp,
+    ) -> Result<Option<StoredResponse>>;
 
     /// The answer and those that it goes back to, newest first, within the limits. The list also ends before one that
     /// is not there any more; the last of a whole list has no `previous`.

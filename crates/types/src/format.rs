@@ -14,6 +14,8 @@ pub enum Format {
     Messages,
     /// `POST /v1/responses`.
     Responses,
+    /// `POST /v1/models/{model}:generateContent`.
+    GenerateContent,
 }
 
 impl Format {
@@ -23,6 +25,7 @@ impl Format {
             Format::ChatCompletions | Format::Messages => "messages",
             Format::Completions => "prompt",
             Format::Responses => "input",
+            Format::GenerateContent => "contents",
         }
     }
 }

@@ -10,3 +10,13 @@ CREATE TABLE response (
 ) STRICT;
 
 CREATE INDEX response_expires_at ON response (expires_at);
+
+-- Which answer has an item that later requests may name.
+CREATE TABLE response_item (
+    account_id  BLOB NOT NULL,
+    item_id     TEXT NOT NULL,
+    response_id BLOB NOT NULL REFERENCES response (id) ON DELETE CASCADE,
+    PRIMARY KEY (account_id, item_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX response_item_response ON response_item (response_id);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tollgate_storage::{ChainLimits, ResponseStore, Result, StorageError, StoredResponse};
+use tollgate_storage::{ChainLimits, NewResponse, ResponseStore, Result, StorageError, StoredResponse};
 use tollgate_types::{AccountId, ResponseId, Timestamp};
 
 use super::pool::Pool;
@@ -14,10 +14,18 @@ pub(super) struct Responses(pub(super) Arc<Pool>);
 
 #[async_trait]
 impl ResponseStore for Responses {
-    async fn save(&self, response: StoredResponse) -> Result<()> {
+    async fn save(&self, NewResponse { response, items }: NewResponse) -> Result<()> {
         let statement = sqlx::query(
-            "INSERT INTO response (id, account_id, previous_id, created_at, expires_at, content)
-            SELECT $1, id, $3, $4, $5, $6 FROM account WHERE id = $2",
+            "WITH kept AS (
+                INSERT INTO response (id, account_id, previous_id, created_at, expires_at, content)
+                SELECT $1, id, $3, $4, $5, $6 FROM account WHERE id = $2
+                RETURNING id, account_id
+            ), named AS (
+                INSERT INTO response_item (account_id, item_id, response_id)
+                SELECT account_id, item, id FROM kept, unnest($7::text[]) AS item
+                ON CONFLICT (account_id, item_id) DO NOTHING
+            )
+            SELECT count(*) FROM kept",
         );
         let statement = statement
             .bind(response.id.as_u128().to_be_bytes())
@@ -25,8 +33,9 @@ impl ResponseStore for Responses {
             .bind(response.previous.map(|previous| previous.as_u128().to_be_bytes()))
             .bind(response.created_at.as_micros())
             .bind(response.expires_at.as_micros())
-            .bind(response.content);
-        match self.0.execute(statement).await? {
+            .bind(response.content)
+            .bind(items);
+        match rows::get::<i64>(&self.0.one(statement).await?, "count")? {
             0 => Err(StorageError::not_found(response.account)),
             _ => Ok(()),
         }
@@ -43,6 +52,24 @@ impl ResponseStore for Responses {
         let statement = statement
             .bind(id.as_u128().to_be_bytes())
             .bind(account.as_u128().to_be_bytes())
+            .bind(now.as_micros());
+        let row = self.0.optional(statement).await?;
+        row.map(|row| rows::whole::<ResponseColumns, _>(&row)).transpose()
+    }
+
+    async fn with_item(
+        &self,
+        account: AccountId,
+        item: &str,
+        now: Timestamp,
+    ) -> Result<Option<StoredResponse>> {
+        let statement = sqlx::query(
+            "SELECT response.* FROM response_item JOIN response ON response.id = response_id
+            WHERE response_item.account_id = $1 AND item_id = $2 AND expires_at > $3",
+        );
+        let statement = statement
+            .bind(account.as_u128().to_be_bytes())
+            .bind(item.to_owned())
             .bind(now.as_micros());
         let row = self.0.optional(statement).await?;
         row.map(|row| rows::whole::<ResponseColumns, _>(&row)).transpose()

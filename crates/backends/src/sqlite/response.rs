@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
-use tollgate_storage::{ChainLimits, ResponseStore, Result, StorageError, StoredResponse};
+use tollgate_storage::{ChainLimits, NewResponse, ResponseStore, Result, StorageError, StoredResponse};
 use tollgate_types::{AccountId, ResponseId, Timestamp};
 
 use super::Sqlite;
@@ -10,6 +10,11 @@ use crate::rows::{ResponseColumns, id_bytes, quantity_column, storage_error};
 
 const SAVE: &str = "INSERT INTO response (id, account_id, previous_id, created_at, expires_at, content) \
     SELECT $1, id, $3, $4, $5, $6 FROM account WHERE id = $2";
+const SAVE_ITEM: &str = "INSERT INTO response_item (account_id, item_id, response_id) VALUES ($1, $2, $3) \
+    ON CONFLICT (account_id, item_id) DO NOTHING";
+const WITH_ITEM: &str = "SELECT id, response.account_id, previous_id, created_at, expires_at, content \
+    FROM response_item JOIN response ON response.id = response_id \
+    WHERE response_item.account_id = $1 AND item_id = $2 AND expires_at > $3";
 const GET: &str = "SELECT id, account_id, previous_id, created_at, expires_at, content FROM response \
     WHERE id = $1 AND account_id = $2 AND expires_at > $3";
 const CHAIN: &str = "WITH RECURSIVE chain (id, previous_id, depth, bytes) AS ( \
@@ -29,8 +34,8 @@ const SWEEP: &str = "DELETE FROM response WHERE id IN \
 
 #[async_trait]
 impl ResponseStore for Sqlite {
-    async fn save(&self, response: StoredResponse) -> Result<()> {
-        self.write(move |connection| Box::pin(save(connection, response)), |()| ())
+    async fn save(&self, new: NewResponse) -> Result<()> {
+        self.write(move |connection| Box::pin(save(connection, new)), |()| ())
             .await
     }
 
@@ -41,6 +46,17 @@ impl ResponseStore for Sqlite {
         now: Timestamp,
     ) -> Result<Option<StoredResponse>> {
         self.read(move |connection| Box::pin(get(connection, account, id, now)))
+            .await
+    }
+
+    async fn with_item(
+        &self,
+        account: AccountId,
+        item: &str,
+        now: Timestamp,
+    ) -> Result<Option<StoredResponse>> {
+        let item = item.to_owned();
+        self.read(move |connection| Box::pin(with_item(connection, account, item, now)))
             .await
     }
 
@@ -72,7 +88,7 @@ impl ResponseStore for Sqlite {
     }
 }
 
-async fn save(connection: &mut SqliteConnection, response: StoredResponse) -> Result<()> {
+async fn save(connection: &mut SqliteConnection, NewResponse { response, items }: NewResponse) -> Result<()> {
     let insert = sqlx::query(SAVE)
         .bind(id_bytes(response.id.as_u128()))
         .bind(id_bytes(response.account.as_u128()))
@@ -80,11 +96,34 @@ async fn save(connection: &mut SqliteConnection, response: StoredResponse) -> Re
         .bind(response.created_at.as_micros())
         .bind(response.expires_at.as_micros())
         .bind(response.content);
-    let done = insert.execute(connection).await.map_err(storage_error)?;
-    match done.rows_affected() {
-        0 => Err(StorageError::not_found(response.account)),
-        _ => Ok(()),
+    let done = insert.execute(&mut *connection).await.map_err(storage_error)?;
+    if done.rows_affected() == 0 {
+        return Err(StorageError::not_found(response.account));
     }
+    for item in items {
+        let insert = sqlx::query(SAVE_ITEM)
+            .bind(id_bytes(response.account.as_u128()))
+            .bind(item)
+            .bind(id_bytes(response.id.as_u128()));
+        insert.execute(&mut *connection).await.map_err(storage_error)?;
+    }
+    Ok(())
+}
+
+async fn with_item(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    item: String,
+    now: Timestamp,
+) -> Result<Option<StoredResponse>> {
+    let columns: Option<ResponseColumns> = sqlx::query_as(WITH_ITEM)
+        .bind(id_bytes(account.as_u128()))
+        .bind(item)
+        .bind(now.as_micros())
+        .fetch_optional(connection)
+        .await
+        .map_err(storage_error)?;
+    columns.map(StoredResponse::try_from).transpose()
 }
 
 async fn get(
@@ -150,4 +189,4 @@ async fn sweep(connection: &mut SqliteConnection, now: Timestamp, limit: u32) ->
 
 /// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[SAVE, GET, CHAIN, DELETE, SWEEP];
+pub(super) const STATEMENTS: &[&str] = &[SAVE, SAVE_ITEM, WITH_ITEM, GET, CHAIN, DELETE, SWEEP];

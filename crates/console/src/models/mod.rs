@@ -1,5 +1,6 @@
 //! `GET /v1/models` and `GET /v1/models/{model}`.
 
+mod dialects;
 mod routes;
 mod wire;
 

@@ -3,13 +3,18 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use tollgate_catalog::Catalog;
-use tollgate_edge::{ApiError, ControlCaller, ErrorBody};
+use tollgate_edge::context::Context;
+use tollgate_edge::{ApiError, ControlCaller, ErrorBody, Family, RequestContext};
 use tollgate_types::{Error, ErrorCode};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::dialects::{self, Dialect};
 use super::wire::{ModelList, ModelRecord};
 use crate::Console;
 
@@ -18,22 +23,55 @@ pub fn routes() -> OpenApiRouter<Console> {
     OpenApiRouter::new()
         .routes(routes!(list_models))
         .routes(routes!(get_model))
+        .route("/v1beta/models", get(list_content_models))
+        .route("/v1beta/models/{*model}", get(get_content_model))
 }
 
-/// Lists the models that can be called. A 200 shows that the key works.
+/// Whose shape a request wants.
+fn dialect(ctx: &RequestContext, headers: &HeaderMap) -> Dialect {
+    match ctx.family {
+        Family::GenerateContent => Dialect::GenerateContent,
+        _ if headers.contains_key("anthropic-version") => Dialect::Messages,
+        _ => Dialect::Common,
+    }
+}
+
+/// Lists the models that can be called. A 200 shows that the key works. Clients of messages (`anthropic-version`) get
+/// their fields besides, those of generated content (`x-goog-api-key`, `x-goog-api-client`) get their own list, which is
+/// also at `/v1beta/models`, with `pageSize` and `pageToken`.
 #[utoipa::path(
     get, path = "/v1/models", tag = "Models", operation_id = "list_models",
     responses((status = 200, body = ModelList), (status = "default", body = ErrorBody)),
     security(("bearer" = []), ("x-api-key" = []))
 )]
-async fn list_models(_: ControlCaller, State(catalog): State<Arc<Catalog>>) -> Json<ModelList> {
-    let data = catalog
-        .current()
-        .models()
-        .iter()
-        .map(|model| ModelRecord::from(&**model))
-        .collect();
-    Json(ModelList { object: "list", data })
+async fn list_models(
+    _: ControlCaller,
+    Context(ctx): Context,
+    State(catalog): State<Arc<Catalog>>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ApiError> {
+    let data = records(&catalog);
+    Ok(match dialect(&ctx, &headers) {
+        Dialect::Common => Json(ModelList { object: "list", data }).into_response(),
+        Dialect::Messages => Json(dialects::messages_list(&data)).into_response(),
+        Dialect::GenerateContent => Json(dialects::content_page(&data, query.as_deref())?).into_response(),
+    })
+}
+
+async fn list_content_models(
+    _: ControlCaller,
+    State(catalog): State<Arc<Catalog>>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ApiError> {
+    let page = dialects::content_page(&records(&catalog), query.as_deref())?;
+    Ok(Json(page).into_response())
+}
+
+fn records(catalog: &Catalog) -> Vec<ModelRecord> {
+    let catalog = catalog.current();
+    let models = catalog.models().iter();
+    models.map(|model| ModelRecord::from(&**model)).collect()
 }
 
 /// One model, by id or alias. Ids contain a slash, which may be sent as it is or encoded.
@@ -45,9 +83,29 @@ async fn list_models(_: ControlCaller, State(catalog): State<Arc<Catalog>>) -> J
 )]
 async fn get_model(
     _: ControlCaller,
+    Context(ctx): Context,
+    State(catalog): State<Arc<Catalog>>,
+    headers: HeaderMap,
+    Path(name): Path<String>,
+) -> Result<Response, ApiError> {
+    let record = record(&catalog, name)?;
+    Ok(match dialect(&ctx, &headers) {
+        Dialect::Common => Json(record).into_response(),
+        Dialect::Messages => Json(dialects::messages_record(&record)).into_response(),
+        Dialect::GenerateContent => Json(dialects::content_record(&record)).into_response(),
+    })
+}
+
+async fn get_content_model(
+    _: ControlCaller,
     State(catalog): State<Arc<Catalog>>,
     Path(name): Path<String>,
-) -> Result<Json<ModelRecord>, ApiError> {
+) -> Result<Response, ApiError> {
+    Ok(Json(dialects::content_record(&record(&catalog, name)?)).into_response())
+}
+
+/// The record of a model, under the name by which it was asked for.
+fn record(catalog: &Catalog, name: String) -> Result<ModelRecord, Error> {
     let found = catalog
         .current()
         .resolve(&name)
@@ -58,5 +116,5 @@ async fn get_model(
             format!("The model '{shown}' does not exist. GET /v1/models lists the models of this service.");
         Error::new(ErrorCode::ModelNotFound, message).with_param("model")
     })?;
-    Ok(Json(ModelRecord { id: name, ..record }))
+    Ok(ModelRecord { id: name, ..record })
 }

@@ -96,8 +96,14 @@ impl From<&Model> for ModelRecord {
                 output: model.output.clone(),
             },
             endpoints: match model.kind {
-                ModelKind::Chat => vec!["/v1/chat/completions", "/v1/completions", "/v1/messages"],
-                ModelKind::Embedding => vec!["/v1/embeddings"],
+                ModelKind::Chat => vec![
+                    "/v1/chat/completions",
+                    "/v1/completions",
+                    "/v1/messages",
+                    "/v1/responses",
+                    "/v1/models/{model}:generateContent",
+                ],
+                ModelKind::Embedding => vec!["/v1/embeddings", "/v1/models/{model}:embedContent"],
                 ModelKind::Moderation => vec!["/v1/moderations"],
             },
             structured_output: match model.structured_output {

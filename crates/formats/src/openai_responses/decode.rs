@@ -12,7 +12,7 @@ use crate::error::DecodeError;
 use crate::seal;
 
 /// Reads a request. It accepts exactly what [`validate()`] accepts. The response before it is not a part of it: whoever
-/// keeps responses puts their items in front ([`prepend_items`](super::prepend_items)).
+/// keeps responses puts their items in front ([`with_items`](super::with_items)).
 pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     validate(body)?;
     let request: wire::Request = serde_json::from_slice(body)

@@ -23,10 +23,16 @@ impl Identity {
         ResponseId::from_u128(self.number).to_string()
     }
 
-    /// The id of its item at this place. The random part of the number counts up, so that an id is no other item's.
+    /// The id of its item at this place.
     pub(super) fn item_id(&self, prefix: &str, index: usize) -> String {
-        const RANDOM: u128 = (1 << 62) - 1;
-        let counted = (self.number & RANDOM).wrapping_add(index as u128 + 1) & RANDOM;
-        format!("{prefix}_{:032x}", (self.number & !RANDOM) | counted)
+        item_id(self.number, prefix, index)
     }
+}
+
+/// The id of an item of the response with this number. The random part of the number counts up, so that an id is no
+/// other item's.
+pub(super) fn item_id(response: u128, prefix: &str, index: usize) -> String {
+    const RANDOM: u128 = (1 << 62) - 1;
+    let counted = (response & RANDOM).wrapping_add(index as u128 + 1) & RANDOM;
+    format!("{prefix}_{:032x}", (response & !RANDOM) | counted)
 }

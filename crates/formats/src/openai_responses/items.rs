@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::identity::item_id;
 use super::wire::{self, to_bytes};
 use crate::error::{DecodeError, Flaw};
-use crate::json::{Kind, MAX_NODES, Path, Reader};
+use crate::json::{MAX_NODES, Path, Reader};
 use crate::lossless::{Edit, Span, splice};
 
 /// The items of a request's input that [`validate`](super::validate()) has accepted: a text is a message of the user.
@@ -27,29 +28,14 @@ fn message(text: &str) -> Value {
     json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
 }
 
-/// The same request with these items in front of its input and without `previous_response_id`, whose items they are.
-/// Other values keep their bytes. The result has to be validated: a call may be answered that was made before.
-pub fn prepend_items(body: &Bytes, items: &[Value]) -> Result<Bytes, DecodeError> {
+/// The same request with these items as its input and without `previous_response_id`: for one that goes on from a
+/// response, what was said before and what it says itself. Other values keep their bytes.
+pub fn with_items(body: &Bytes, items: &[Value]) -> Result<Bytes, DecodeError> {
     let places = Places::read(body)?;
-    let mut front = to_bytes(&items);
-    // Without its closing bracket.
-    front.pop();
-    let comma: &[u8] = if items.is_empty() { b"" } else { b"," };
-    let input = match places.input {
-        None | Some((_, Kind::Null)) => [&*front, b"]"].concat(),
-        Some((place, Kind::Array)) => {
-            let inner = Span::new(place.start + 1, place.end - 1).of(body);
-            let is_empty = inner.iter().all(u8::is_ascii_whitespace);
-            [&*front, if is_empty { b"" } else { comma }, inner, b"]"].concat()
-        }
-        Some((place, _)) => {
-            let text: String = serde_json::from_slice(place.of(body)).unwrap_or_default();
-            [&*front, comma, &*to_bytes(&message(&text)), b"]"].concat()
-        }
-    };
+    let input = to_bytes(&items);
     let added = [b"\"input\":", &*input, b","].concat();
     let mut edits = match places.input {
-        Some((place, _)) => vec![Edit::replace(place, &input)],
+        Some(place) => vec![Edit::replace(place, &input)],
         None => vec![Edit::insert(places.open, &added)],
     };
     if let Some(place) = places.previous {
@@ -59,10 +45,47 @@ pub fn prepend_items(body: &Bytes, items: &[Value]) -> Result<Bytes, DecodeError
     Ok(splice(b"", body, &edits, b""))
 }
 
+/// An input item as it is listed: one that came without an id gets that of its place in the response's input.
+pub fn listed_item(mut item: Value, response: u128, index: usize) -> Value {
+    let Some(members) = item.as_object_mut() else {
+        return item;
+    };
+    let kind = members.entry("type").or_insert_with(|| "message".into());
+    let prefix = match kind.as_str() {
+        Some("function_call") => "fc",
+        Some("function_call_output") => "fco",
+        Some("reasoning") => "rs",
+        Some("custom_tool_call") => "ctc",
+        Some("custom_tool_call_output") => "ctco",
+        _ => "msg",
+    };
+    if members.get("id").is_none_or(Value::is_null) {
+        members.insert("id".to_owned(), item_id(response, prefix, INPUT + index).into());
+    }
+    if let Some(Value::String(text)) = members.get("content") {
+        let kind = if members.get("role").is_some_and(|role| role == "assistant") {
+            "output_text"
+        } else {
+            "input_text"
+        };
+        let content = json!([{"type": kind, "text": text}]);
+        members.insert("content".to_owned(), content);
+    }
+    item
+}
+
+/// A message of the conversation that the gateway writes itself.
+pub fn developer_message(text: &str) -> Value {
+    json!({"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]})
+}
+
+/// Places of input items are counted from here, so that their ids are none of the output's.
+const INPUT: usize = 1 << 32;
+
 #[derive(Default)]
 struct Places {
     open: u32,
-    input: Option<(Span, Kind)>,
+    input: Option<Span>,
     previous: Option<Span>,
 }
 
@@ -76,11 +99,11 @@ impl Places {
         };
         while let Some(key) = reader.key()? {
             let start = reader.place();
-            let kind = reader.kind()?;
+            reader.kind()?;
             reader.skip()?;
             let place = Span::new(start, reader.end());
             match &*key.name {
-                "input" => places.input = Some((place, kind)),
+                "input" => places.input = Some(place),
                 "previous_response_id" => places.previous = Some(place),
                 _ => {}
             }

@@ -29,7 +29,7 @@ pub use encode::encode_request;
 pub use error_body::encode_failure;
 pub use head::ResponsesHead;
 pub use identity::Identity;
-pub use items::{input_items, prepend_items};
+pub use items::{developer_message, input_items, listed_item, with_items};
 pub use lossless::{
     EventKind, Relay, Relayed, RequestEdits, ResponseHead, dress_event, inspect_response, response_in_event,
     sequence_number, splice_request, splice_response,

@@ -363,25 +363,51 @@ fn a_report_that_is_missing_is_what_was_counted() {
 }
 
 #[test]
-fn earlier_items_stand_in_front() {
-    let items = [json!({"type": "message", "role": "user", "content": "before"})];
-    for (body, expected) in [
-        (r#"{"model":"m","input":"x","previous_response_id":"r"}"#, 2),
-        (r#"{"model":"m","input":[ ],"previous_response_id":"r"}"#, 1),
-        (r#"{"model":"m","input":[{"role":"user","content":"x"}]}"#, 2),
-        (r#"{"model":"m","previous_response_id":"r"}"#, 1),
-        (r#"{"model":"m","input":null,"previous_response_id":"r"}"#, 1),
+fn items_take_the_place_of_the_input() {
+    let items = [
+        json!({"type": "message", "role": "user", "content": "before"}),
+        json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "now"}]}),
+    ];
+    for body in [
+        r#"{"model":"m","input":"x","previous_response_id":"r"}"#,
+        r#"{"model":"m","input":[ ],"previous_response_id":"r"}"#,
+        r#"{"model":"m","input":[{"role":"user","content":"x"}]}"#,
+        r#"{"model":"m","previous_response_id":"r","temperature":1.50}"#,
+        r#"{"model":"m","input":null,"previous_response_id":null}"#,
     ] {
-        let joined = prepend_items(&Bytes::from(body), &items).unwrap();
-        let head = validate(&joined).unwrap();
+        let told = with_items(&Bytes::from(body), &items).unwrap();
+        let head = validate(&told).unwrap();
         assert_eq!(
             (head.items, head.previous_response_id.as_deref()),
-            (expected, None),
+            (2, None),
             "{body}"
         );
-        let all = input_items(&joined).unwrap();
-        assert_eq!(all[0], items[0]);
-        let same = prepend_items(&joined, &[]).unwrap();
-        assert_eq!(input_items(&same).unwrap(), all);
+        assert_eq!(input_items(&told).unwrap(), items);
+        assert_eq!(body.contains("1.50"), told.windows(4).any(|text| text == b"1.50"));
     }
+}
+
+#[test]
+fn listed_items_have_ids_and_parts() {
+    let listed = |item: Value, index| listed_item(item, identity().number, index);
+    let first = listed(json!({"role": "user", "content": "hi"}), 0);
+    assert_eq!(first["type"], "message");
+    assert_eq!(first["content"], json!([{"type": "input_text", "text": "hi"}]));
+    let second = listed(json!({"role": "assistant", "content": "ho"}), 1);
+    assert_eq!(second["content"][0]["type"], "output_text");
+    assert!(first["id"].as_str().unwrap().starts_with("msg_"));
+    assert_ne!(first["id"], second["id"]);
+    assert_eq!(first, listed(json!({"role": "user", "content": "hi"}), 0));
+    for (kind, prefix) in [
+        ("function_call", "fc_"),
+        ("function_call_output", "fco_"),
+        ("reasoning", "rs_"),
+    ] {
+        let item = listed(json!({"type": kind, "id": null}), 2);
+        assert!(item["id"].as_str().unwrap().starts_with(prefix), "{item}");
+    }
+    assert_eq!(
+        listed(json!({"type": "reasoning", "id": "rs_1"}), 0)["id"],
+        "rs_1"
+    );
 }

@@ -9,6 +9,7 @@
 
 mod completions;
 mod embeddings;
+mod gemini;
 mod ir;
 mod messages;
 mod responses;

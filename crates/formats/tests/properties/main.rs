@@ -1,6 +1,7 @@
 //! What holds for every request, however it is written.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod gemini;
 mod messages;
 mod responses;
 

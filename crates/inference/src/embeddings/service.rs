@@ -16,12 +16,31 @@ use crate::admission::admit;
 
 const ENDPOINT: &str = "/v1/embeddings";
 
+/// The vectors of a request, charged.
+pub(crate) struct Made {
+    pub(crate) embedded: Embedded,
+    public_model: Arc<str>,
+    encoding: Encoding,
+}
+
 pub(super) async fn create(
     pipeline: &Arc<Pipeline>,
     ctx: &RequestContext,
     caller: Caller,
     body: Bytes,
 ) -> Result<Bytes, Error> {
+    let made = make(pipeline, ctx, caller, ENDPOINT, body).await?;
+    encode(&made.embedded, &made.public_model, made.encoding)
+}
+
+/// Everything but the answer's bytes, for a request that came to this endpoint.
+pub(crate) async fn make(
+    pipeline: &Arc<Pipeline>,
+    ctx: &RequestContext,
+    caller: Caller,
+    endpoint: &'static str,
+    body: Bytes,
+) -> Result<Made, Error> {
     let head = embeddings::validate(&body)?;
     let mut routed = pipeline.route(&head.model)?;
     check_model(&routed.model, &head)?;
@@ -32,7 +51,7 @@ pub(super) async fn create(
         caller,
         request: ctx.id,
         accepted_at: ctx.accepted_at,
-        endpoint: ENDPOINT,
+        endpoint,
         demand: demand(&head),
         call: EmbedCall {
             upstream_model: public_model.clone(),
@@ -44,7 +63,11 @@ pub(super) async fn create(
     let served = pipeline.embed(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
     ctx.note_cost(served.answer.charge.amount);
-    encode(&served.answer, &public_model, encoding)
+    Ok(Made {
+        embedded: served.answer,
+        public_model,
+        encoding,
+    })
 }
 
 /// Refuses what the model cannot do: 400 for another kind of model, 422 for vectors longer than its own.

@@ -1,18 +1,27 @@
 //! Counting the tokens of a request, without a call.
 
+use bytes::Bytes;
 use tollgate_formats::openai_responses;
-use tollgate_pipeline::Pipeline;
-use tollgate_types::Error;
+use tollgate_types::{AccountId, Error};
 
-use super::service::{asked, check_served, demand};
+use super::recall::recall;
+use super::service::{asked, demand, validate};
 use super::wire::ResponseInputTokens;
-use crate::capabilities;
+use crate::{Inference, capabilities};
 
 /// The tokens as the model's provider counts them, where that is known without asking it; otherwise a bound that they
 /// cannot exceed.
-pub(super) fn count(pipeline: &Pipeline, body: &[u8]) -> Result<ResponseInputTokens, Error> {
-    let head = openai_responses::validate(body)?;
-    check_served(&head)?;
+pub(super) async fn count(
+    inference: &Inference,
+    account: AccountId,
+    body: Bytes,
+) -> Result<ResponseInputTokens, Error> {
+    let (pipeline, recalled) = (
+        &inference.pipeline,
+        recall(&inference.kept, None, account, body).await?,
+    );
+    let body = &recalled.body;
+    let head = validate(body).map_err(|error| recalled.in_callers_places(error))?;
     let routed = pipeline.route(&head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
     let request = openai_responses::decode_request(body)?;

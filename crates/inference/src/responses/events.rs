@@ -2,10 +2,11 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_util::Stream;
+use futures_util::future::BoxFuture;
 use tollgate_edge::error::error_type;
 use tollgate_edge::sse;
 use tollgate_formats::openai_responses::{
@@ -16,6 +17,11 @@ use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Error, Format};
 use tollgate_upstream::Payload;
 
+use super::kept::Keeper;
+
+/// What the events begin with that end an answer.
+const ENDS: [&[u8]; 2] = [b"event: response.completed\n", b"event: response.incomplete\n"];
+
 /// The events of one answer.
 pub(super) struct Events {
     pieces: DeliveredStream,
@@ -25,6 +31,9 @@ pub(super) struct Events {
     relayed: Option<Relayed>,
     /// Events that were made together with the last one: each is sent in a chunk of its own.
     waiting: Bytes,
+    keeper: Option<Keeper>,
+    /// The event that ends the answer, while the answer is being kept.
+    keeping: Option<(BoxFuture<'static, ()>, Bytes)>,
 }
 
 /// What is known of a stream of the upstream's own events.
@@ -41,8 +50,11 @@ impl Events {
         identity: Identity,
         echo: Echo,
         show_reasoning: bool,
+        keeper: Option<Keeper>,
     ) -> Self {
         Self {
+            keeper,
+            keeping: None,
             pieces,
             pipeline,
             encoder: StreamEncoder::new(identity.clone(), echo, show_reasoning),
@@ -89,6 +101,14 @@ impl Events {
         }
     }
 
+    /// Keeps the response when this event is its end.
+    fn keep(&mut self, event: &Bytes) -> Option<BoxFuture<'static, ()>> {
+        let is_end = ENDS.iter().any(|end| event.starts_with(end));
+        let response = is_end.then(|| response_in_event(event)).flatten()?;
+        let keeper = self.keeper.take()?;
+        Some(Box::pin(async move { keeper.finish(&response).await }))
+    }
+
     /// Without `response.completed`: clients would take it for the end of a whole answer.
     fn failure(&mut self, error: &Error) -> Bytes {
         let kind = error_type(error.code);
@@ -107,8 +127,18 @@ impl Stream for Events {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
+            if let Some((keeping, end)) = &mut self.keeping {
+                ready!(keeping.as_mut().poll(cx));
+                let end = std::mem::take(end);
+                self.keeping = None;
+                return Poll::Ready(Some(end));
+            }
             if let Some(bytes) = sse::split_first(&mut self.waiting) {
-                return Poll::Ready(Some(bytes));
+                match self.keep(&bytes) {
+                    Some(keeping) => self.keeping = Some((keeping, bytes)),
+                    None => return Poll::Ready(Some(bytes)),
+                }
+                continue;
             }
             match self.pieces.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,

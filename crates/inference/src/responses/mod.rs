@@ -1,9 +1,16 @@
-//! `POST /v1/responses` and `POST /v1/responses/input_tokens`.
+//! `/v1/responses`: made in one answer, in a stream or in a session over a WebSocket ([`socket`]), kept ([`kept`]), and
+//! gone on from ([`recall`]).
 
+mod compact;
 mod count;
 mod events;
+mod kept;
+mod listing;
+mod recall;
 mod routes;
 mod service;
+mod socket;
 mod wire;
 
+pub use kept::Kept;
 pub use routes::routes;

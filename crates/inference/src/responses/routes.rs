@@ -1,22 +1,27 @@
 //! Handlers.
 
+use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderName, HeaderValue};
-use axum::response::Response;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::{Path, State};
+use axum::http::header::{ALLOW, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use tollgate_edge::body::MEDIA_BODY;
 use tollgate_edge::context::Context;
-use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JsonBody, WorkCaller, sse};
+use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JsonBody, Query, WorkCaller, shell, sse};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::count;
-use super::service::{self, Answer};
+use super::listing::{self, ItemsQuery, ResponseItems};
+use super::service::{self, Answer, Request};
 use super::wire::{
-    CountResponseInputTokens, CreateResponse, ResponseInputTokens, ResponseObject, ResponseStreamEvent,
+    CompactResponse, CompactedResponse, CountResponseInputTokens, CreateResponse, DeletedResponse,
+    ResponseInputTokens, ResponseObject, ResponseStreamEvent,
 };
+use super::{compact, count, kept, socket};
 use crate::Inference;
 
 const COUNTING: HeaderName = HeaderName::from_static("x-tollgate-counting");
@@ -24,8 +29,12 @@ const COUNTING: HeaderName = HeaderName::from_static("x-tollgate-counting");
 /// The routes of this group.
 pub fn routes() -> OpenApiRouter<Inference> {
     OpenApiRouter::new()
-        .routes(routes!(create_response))
+        .routes(routes!(create_response, open_response_session))
         .routes(routes!(count_response_input_tokens))
+        .routes(routes!(compact_response))
+        .routes(routes!(get_response, delete_response))
+        .routes(routes!(cancel_response))
+        .routes(routes!(list_response_input_items))
 }
 
 /// Generates a response to an input in the format of responses, at once or, with `stream: true`, piece by piece.
@@ -46,7 +55,14 @@ async fn create_response(
     State(inference): State<Inference>,
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
-    match service::create(&inference.pipeline, &ctx, caller, body).await? {
+    let request = Request {
+        inference: &inference,
+        ctx: &ctx,
+        caller,
+        body,
+        latest: None,
+    };
+    match service::create(request).await? {
         Answer::Whole(bytes) => Ok(json(bytes)),
         Answer::Stream(events) => Ok(sse::response(*events)),
     }
@@ -64,15 +80,151 @@ async fn create_response(
     security(("bearer" = []), ("x-api-key" = []))
 )]
 async fn count_response_input_tokens(
-    _: ControlCaller,
+    ControlCaller(caller): ControlCaller,
     State(inference): State<Inference>,
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
-    let counted = count::count(&inference.pipeline, &body)?;
+    let counted = count::count(&inference, caller.account_id(), body).await?;
     let mut response = json(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
     let how = HeaderValue::from_static(counted.counting);
     response.headers_mut().insert(COUNTING, how);
     Ok(response)
+}
+
+/// Opens a session over a WebSocket. Each message `{"type": "response.create", …}` has the members of a request and is
+/// answered by the events of its response, one response at a time; each counts and costs like a request. The latest
+/// response of a session can be gone on from with `previous_response_id` although it is not kept. A session lasts an
+/// hour, and five minutes without a message.
+#[utoipa::path(
+    get, path = "/v1/responses", tag = "Text", operation_id = "open_response_session",
+    responses(
+        (status = 101, description = "The session is open"),
+        (status = "default", body = ErrorBody)
+    ),
+    security(("bearer" = []), ("x-api-key" = []))
+)]
+async fn open_response_session(
+    ControlCaller(caller): ControlCaller,
+    Context(ctx): Context,
+    State(inference): State<Inference>,
+    headers: HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, ApiError> {
+    let Ok(upgrade) = upgrade else {
+        let mut response = shell::method_not_allowed().await.into_response();
+        response
+            .headers_mut()
+            .insert(ALLOW, HeaderValue::from_static("POST"));
+        return Ok(response);
+    };
+    let sessions = inference.sessions.clone();
+    let opened = sessions.open(&caller, &ctx, &headers, upgrade, move |session| {
+        socket::talk(session, inference)
+    });
+    Ok(opened?)
+}
+
+/// Makes a long conversation short. What users said stays as it is; for the rest there is one item of type
+/// `compaction`, which only requests of this account can open. The output is the input with which the conversation goes
+/// on. It costs what a response costs that reads the conversation.
+#[utoipa::path(
+    post, path = "/v1/responses/compact", tag = "Text", operation_id = "compact_response",
+    request_body = CompactResponse,
+    responses(
+        (status = 200, description = "The items that stand for the conversation", body = CompactedResponse),
+        (status = "default", body = ErrorBody)
+    ),
+    security(("bearer" = []), ("x-api-key" = []))
+)]
+async fn compact_response(
+    WorkCaller(caller): WorkCaller,
+    Context(ctx): Context,
+    State(inference): State<Inference>,
+    JsonBody(body): JsonBody<MEDIA_BODY>,
+) -> Result<Response, ApiError> {
+    let compacted = compact::compact(&inference, &ctx, caller, body).await?;
+    Ok(json(Bytes::from(compacted.to_string())))
+}
+
+/// A response that is kept: for 30 days, unless its request said `store: false`.
+#[utoipa::path(
+    get, path = "/v1/responses/{id}", tag = "Text", operation_id = "get_response",
+    params(("id" = String, Path, description = "Id of the response")),
+    responses(
+        (status = 200, description = "The response", body = ResponseObject),
+        (status = "default", body = ErrorBody)
+    ),
+    security(("bearer" = []), ("x-api-key" = []))
+)]
+async fn get_response(
+    ControlCaller(caller): ControlCaller,
+    State(inference): State<Inference>,
+    Path(id): Path<String>,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Result<Response, ApiError> {
+    kept::check_query(&pairs)?;
+    let turn = inference.kept.get(caller.account_id(), &id).await?;
+    Ok(json(Bytes::from(turn.response.to_string())))
+}
+
+/// Forgets a response. Responses that go on from it stay, but cannot be gone on from any more.
+#[utoipa::path(
+    delete, path = "/v1/responses/{id}", tag = "Text", operation_id = "delete_response",
+    params(("id" = String, Path, description = "Id of the response")),
+    responses(
+        (status = 200, description = "It is forgotten", body = DeletedResponse),
+        (status = "default", body = ErrorBody)
+    ),
+    security(("bearer" = []), ("x-api-key" = []))
+)]
+async fn delete_response(
+    ControlCaller(caller): ControlCaller,
+    State(inference): State<Inference>,
+    Path(id): Path<String>,
+) -> Result<Json<DeletedResponse>, ApiError> {
+    inference.kept.delete(caller.account_id(), &id).await?;
+    Ok(Json(DeletedResponse::new(id)))
+}
+
+/// Cancels a response that is made in the background. Those that are kept have ended, so there is none to cancel.
+#[utoipa::path(
+    post, path = "/v1/responses/{id}/cancel", tag = "Text", operation_id = "cancel_response",
+    params(("id" = String, Path, description = "Id of the response")),
+    responses(
+        (status = 200, description = "The response", body = ResponseObject),
+        (status = "default", body = ErrorBody)
+    ),
+    security(("bearer" = []), ("x-api-key" = []))
+)]
+async fn cancel_response(
+    ControlCaller(caller): ControlCaller,
+    State(inference): State<Inference>,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let turn = inference.kept.get(caller.account_id(), &id).await?;
+    Err(ApiError(kept::has_ended(&turn)))
+}
+
+/// What a kept response was made from, page by page: the items of its request, and before them those of the responses
+/// that it went on from.
+#[utoipa::path(
+    get, path = "/v1/responses/{id}/input_items", tag = "Text", operation_id = "list_response_input_items",
+    params(("id" = String, Path, description = "Id of the response"), ItemsQuery),
+    responses(
+        (status = 200, description = "A page of items", body = ResponseItems),
+        (status = "default", body = ErrorBody)
+    ),
+    security(("bearer" = []), ("x-api-key" = []))
+)]
+async fn list_response_input_items(
+    ControlCaller(caller): ControlCaller,
+    State(inference): State<Inference>,
+    Path(id): Path<String>,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Result<Json<ResponseItems>, ApiError> {
+    let query = ItemsQuery::read(pairs)?;
+    let items = listing::list(&inference.kept, caller.account_id(), &id, query).await?;
+    Ok(Json(items))
 }
 
 fn json(bytes: Bytes) -> Response {

@@ -8,12 +8,15 @@ use tollgate_billing::{Charge, Demand};
 use tollgate_edge::RequestContext;
 use tollgate_formats::DecodeError;
 use tollgate_formats::openai_responses::{self, Echo, Identity, ResponseHead, ResponsesHead};
-use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
+use tollgate_pipeline::{CallRequest, Delivered, Routed};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
-use tollgate_types::{Error, Format, Timestamp};
+use tollgate_types::{Error, Format, ResponseId, Timestamp};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
 use super::events::Events;
+use super::kept::{Keeper, Latest};
+use super::recall::recall;
+use crate::Inference;
 use crate::admission::admit;
 use crate::capabilities::{self, Asked};
 use crate::crossing;
@@ -28,32 +31,59 @@ pub(super) enum Answer {
     Stream(Box<Events>),
 }
 
-pub(super) async fn create(
-    pipeline: &Arc<Pipeline>,
-    ctx: &Arc<RequestContext>,
-    caller: Caller,
-    body: Bytes,
-) -> Result<Answer, Error> {
-    let head = openai_responses::validate(&body)?;
-    check_served(&head)?;
+/// A request for a response.
+pub(super) struct Request<'a> {
+    pub(super) inference: &'a Inference,
+    pub(super) ctx: &'a Arc<RequestContext>,
+    pub(super) caller: Caller,
+    pub(super) body: Bytes,
+    /// The session that it belongs to.
+    pub(super) latest: Option<&'a Arc<Latest>>,
+}
+
+pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
+    let Request {
+        inference,
+        ctx,
+        caller,
+        body,
+        latest,
+    } = request;
+    let (account, kept, pipeline) = (caller.account_id(), &inference.kept, &inference.pipeline);
+    let recalled = recall(kept, latest, account, body).await?;
+    let in_callers_places = |error: Error| recalled.in_callers_places(error);
+    let body = &recalled.body;
+    let head = validate(body).map_err(in_callers_places)?;
     let mut routed = pipeline.route(&head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
-    let common = common_form(&mut routed, &head, ctx, &body)?;
+    let common = common_form(&mut routed, &head, ctx, body).map_err(in_callers_places)?;
     let show_reasoning = head.shows_reasoning;
     let public_model = routed.public_model.clone();
     let identity = Identity {
         number: ctx.id.as_u128(),
         created_at: seconds(ctx.accepted_at),
         model: public_model.to_string(),
-        // Nothing is kept yet, so nothing else is said.
-        store: false,
-        previous_response_id: None,
+        store: head.store,
+        previous_response_id: recalled.previous.map(|id| id.to_string()),
+    };
+    let keeper = Keeper {
+        kept: kept.clone(),
+        account,
+        id: ResponseId::from_u128(ctx.id.as_u128()),
+        previous: recalled.previous,
+        input: match head.store || latest.is_some() {
+            true => recalled.own_items()?,
+            false => Vec::new(),
+        },
+        before: recalled.before.clone(),
+        store: head.store,
+        latest: latest.cloned(),
     };
     // An upstream of this format says it itself; the simulator takes every format and speaks none.
     let is_relayed = common.is_none() && !routed.model.simulated;
     let echo = match is_relayed {
         true => Echo::default(),
-        false => Echo::of(&body)?,
+        false => Echo::of(body)?,
     };
     let request = CallRequest {
         caller,
@@ -72,12 +102,13 @@ pub(super) async fn create(
             output_cap: 0,
             common,
             outline: Some(Outline::new(head.into_owned())),
-            body,
+            body: body.clone(),
         },
     };
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
+    let keeper = keeper.is_wanted().then_some(keeper);
     match served.answer {
         Delivered::Whole {
             payload,
@@ -92,30 +123,32 @@ pub(super) async fn create(
                 completed_at: seconds(pipeline.clock.now()),
                 charge,
             };
-            Ok(Answer::Whole(whole.encode(payload, outline.as_ref())?))
+            let response = whole.encode(payload, outline.as_ref())?;
+            if let Some(keeper) = keeper {
+                keeper.finish(&response).await;
+            }
+            Ok(Answer::Whole(response))
         }
-        Delivered::Stream(pieces) => Ok(Answer::Stream(Box::new(Events::new(
-            pieces,
-            pipeline.clone(),
-            identity,
-            echo,
-            show_reasoning,
-        )))),
+        Delivered::Stream(pieces) => {
+            let clock = pipeline.clone();
+            let events = Events::new(pieces, clock, identity, echo, show_reasoning, keeper);
+            Ok(Answer::Stream(Box::new(events)))
+        }
     }
+}
+
+/// Checks a request that says everything itself.
+pub(super) fn validate(body: &[u8]) -> Result<ResponsesHead<'_>, Error> {
+    let head = openai_responses::validate(body)?;
+    if head.previous_response_id.is_some() {
+        let why = "is written in a way that is not read here; write it without escapes";
+        return Err(DecodeError::unsupported("previous_response_id", why).into());
+    }
+    Ok(head)
 }
 
 fn seconds(time: Timestamp) -> i64 {
     time.as_micros().div_euclid(1_000_000)
-}
-
-/// Refuses what needs responses that are kept.
-pub(super) fn check_served(head: &ResponsesHead<'_>) -> Result<(), Error> {
-    if head.previous_response_id.is_none() {
-        return Ok(());
-    }
-    let why =
-        "goes on from a response, and none are kept here; send the items of the conversation as 'input'";
-    Err(DecodeError::unsupported("previous_response_id", why).into())
 }
 
 /// The request in the common form, for candidates of other formats. What only this format has and no answer depends on

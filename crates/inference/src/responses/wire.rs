@@ -11,8 +11,12 @@ pub struct CreateResponse {
     /// Id or alias of a model; GET /v1/models lists them.
     model: String,
     /// A text of the user, or a list of items, oldest first: `message`, `function_call`, `function_call_output`,
-    /// `custom_tool_call`, `custom_tool_call_output`, `reasoning`. At least one.
+    /// `custom_tool_call`, `custom_tool_call_output`, `reasoning`, `compaction`, and `item_reference` to an item of a
+    /// response that is kept. At least one, unless there is a `previous_response_id`.
     input: Value,
+    /// A response that is kept, or the latest one of the session: what was said up to it stands before the input.
+    /// Instructions are not taken over.
+    previous_response_id: Option<String>,
     /// Instructions that stand before the input.
     instructions: Option<String>,
     /// Whether the response comes piece by piece, as server-sent events.
@@ -61,7 +65,7 @@ pub struct CreateResponse {
     /// Up to 16 pairs of the caller's own, which the response repeats.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Value>,
-    /// Accepted. Responses are not kept yet, and say so.
+    /// Whether the response is kept, for 30 days. Default true.
     store: Option<bool>,
     /// `auto` or `disabled`.
     truncation: Option<String>,
@@ -87,6 +91,54 @@ pub struct CountResponseInputTokens {
     instructions: Option<String>,
     /// Tools that the model may call.
     tools: Option<Vec<Value>>,
+}
+
+/// A conversation to be made short.
+#[derive(Serialize, ToSchema)]
+pub struct CompactResponse {
+    /// Id or alias of the model that writes the notes.
+    model: String,
+    /// A text of the user, or a list of items, oldest first.
+    input: Option<Value>,
+    /// A response that is kept: what was said up to it stands before the input.
+    previous_response_id: Option<String>,
+}
+
+/// What stands for a conversation.
+#[derive(Serialize, ToSchema)]
+pub struct CompactedResponse {
+    /// Id of the response that wrote the notes.
+    id: String,
+    /// Always `response.compaction`.
+    object: String,
+    /// When the request came, in seconds since the epoch.
+    created_at: i64,
+    /// The messages of the user, and an item of type `compaction`.
+    #[schema(value_type = Vec<Object>)]
+    output: Vec<Value>,
+    /// What it consumed and cost.
+    usage: ResponseUsage,
+}
+
+/// A response that was forgotten.
+#[derive(Serialize, ToSchema)]
+pub struct DeletedResponse {
+    /// Id of the response.
+    id: String,
+    /// Always `response`.
+    object: &'static str,
+    /// Always true.
+    deleted: bool,
+}
+
+impl DeletedResponse {
+    pub(super) fn new(id: String) -> Self {
+        Self {
+            id,
+            object: "response",
+            deleted: true,
+        }
+    }
 }
 
 /// The tokens of a request.

@@ -143,10 +143,10 @@ impl Config {
     }
 
     /// A key: the text of a file, or a variable. `place` is the setting that names the file.
-    pub fn key(
+    pub fn key<'v>(
         &self,
         place: &str,
-        variable: Option<&str>,
+        variables: impl IntoIterator<Item = &'v str>,
         file: Option<&str>,
     ) -> Result<Option<SecretString>, ConfigError> {
         if let Some(file) = file {
@@ -154,7 +154,9 @@ impl Config {
                 .map_err(|error| ConfigError::new(place, format!("cannot read {file}: {error}")))?;
             return Ok(Some(text.trim().to_owned().into()));
         }
-        let key = variable.and_then(|variable| self.environment.get(variable));
+        let key = variables
+            .into_iter()
+            .find_map(|variable| self.environment.get(variable));
         Ok(key.map(|key| key.to_owned().into()))
     }
 

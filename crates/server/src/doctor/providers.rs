@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tollgate_providers::registry::{preset_names, usual_key_variable};
+use tollgate_providers::registry::{key_variables, preset_names, usual_key_variable};
 use tollgate_upstream::error::{UpstreamCause, UpstreamErrorKind};
 use tollgate_upstream::{ListedModel, Provider, UpstreamError};
 
@@ -142,11 +142,14 @@ fn reached(config: &Config, asked: &Asked) -> Finding {
 
 fn without_key(config: &Config) -> Vec<&str> {
     let lacks_key = |name: &str, section: &ProviderSection| {
-        let usual = usual_key_variable(section.preset.as_deref().unwrap_or(name));
-        let variable = section.api_key_env.as_deref().or(usual);
-        let set = variable.is_some_and(|variable| config.environment.get(variable).is_some());
+        let preset = section.preset.as_deref().unwrap_or(name);
+        let is_set = |variable: &str| config.environment.get(variable).is_some();
+        let set = match section.api_key_env.as_deref() {
+            Some(variable) => is_set(variable),
+            None => key_variables(preset).any(is_set),
+        };
         let signs = || config.access_keys_of(name, section).is_some();
-        usual.is_some() && section.api_key_file.is_none() && !set && !signs()
+        usual_key_variable(preset).is_some() && section.api_key_file.is_none() && !set && !signs()
     };
     let enabled = config
         .file
@@ -206,7 +209,7 @@ fn origin<'a>(config: &'a Config, name: &'a str) -> Origin<'a> {
                 .or_else(|| usual_key_variable(preset)),
         );
     }
-    match usual_key_variable(name).filter(|variable| config.environment.get(variable).is_some()) {
+    match key_variables(name).find(|variable| config.environment.get(variable).is_some()) {
         Some(variable) => Origin::Variable(variable),
         None => Origin::Found,
     }

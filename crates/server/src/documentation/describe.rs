@@ -31,6 +31,14 @@ pub(super) const BODIES: &[(&str, &str)] = &[
     ),
     ("create_moderation", r#"{"input": ["How are you today?"]}"#),
     (
+        "create_response",
+        r#"{"model": "sim/chat", "input": "Say hello."}"#,
+    ),
+    (
+        "count_response_input_tokens",
+        r#"{"model": "sim/chat", "input": "Say hello."}"#,
+    ),
+    (
         "create_embeddings",
         r#"{"model": "sim/embeddings", "input": ["A red fox.", "A brown bear."], "dimensions": 4}"#,
     ),

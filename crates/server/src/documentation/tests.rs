@@ -160,6 +160,9 @@ fn examples_are_valid_requests() {
                 };
                 validate(body.as_bytes(), Version::default(), purpose).unwrap();
             }
+            "create_response" | "count_response_input_tokens" => {
+                tollgate_formats::openai_responses::validate(body.as_bytes()).unwrap();
+            }
             "create_embeddings" => {
                 tollgate_formats::embeddings::validate(body.as_bytes()).unwrap();
             }

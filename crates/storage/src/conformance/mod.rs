@@ -89,7 +89,7 @@ macro_rules! conformance_tests {
                 rows_are_of_one_account;
             total: sums_by_group, no_rows_no_groups, sums_every_class;
             price: recorded_then_read, recorded_stays_as_it_is, unknown_version_is_none;
-            response: saved_then_read, saved_once, answers_are_of_one_account, chain_goes_back,
+            response: saved_then_read, saved_once, answers_are_of_one_account, found_by_its_items, chain_goes_back,
                 chain_is_read_up_to_its_bytes, circle_ends, deleted_once, expired_is_gone, sweep_deletes_what_expired;
             audit: shows_every_book, empty_database_shows_nothing;
             engine: answers_and_is_named, what_is_written_is_there_after_reopening, open_hold_survives_reopening;

@@ -4,7 +4,7 @@ use tollgate_types::{AccountId, ResponseId};
 
 use super::Factory;
 use super::samples::{START, at, funded, kind};
-use crate::{ChainLimits, StorageErrorKind, StoredResponse};
+use crate::{ChainLimits, NewResponse, Result, Storage, StorageErrorKind, StoredResponse};
 
 /// More than any chain here has.
 const ALL: ChainLimits = ChainLimits {
@@ -24,6 +24,12 @@ fn response(number: u128, account: AccountId, previous: Option<u128>) -> StoredR
     }
 }
 
+/// Keeps an answer without items.
+async fn save(storage: &Storage, response: StoredResponse) -> Result<()> {
+    let items = Vec::new();
+    storage.responses.save(NewResponse { response, items }).await
+}
+
 /// An answer is read back as it was saved, whatever its bytes.
 pub async fn saved_then_read(factory: Factory) {
     let storage = factory.open().await;
@@ -33,7 +39,7 @@ pub async fn saved_then_read(factory: Factory) {
     let mut empty = response(2, account, None);
     empty.content.clear();
     for saved in [whole, empty] {
-        storage.responses.save(saved.clone()).await.unwrap();
+        save(&storage, saved.clone()).await.unwrap();
         let read = storage.responses.get(account, saved.id, START).await.unwrap();
         assert_eq!(read, Some(saved));
     }
@@ -50,30 +56,24 @@ pub async fn saved_once(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
     let first = response(5, account, None);
-    storage.responses.save(first.clone()).await.unwrap();
+    save(&storage, first.clone()).await.unwrap();
     for again in [response(5, account, Some(1)), response(5, other, None)] {
-        assert_eq!(
-            kind(storage.responses.save(again).await),
-            StorageErrorKind::Conflict
-        );
+        assert_eq!(kind(save(&storage, again).await), StorageErrorKind::Conflict);
     }
     assert_eq!(
         storage.responses.get(account, first.id, START).await.unwrap(),
         Some(first)
     );
     let nobody = response(6, AccountId::from_u128(99), None);
-    assert_eq!(
-        kind(storage.responses.save(nobody).await),
-        StorageErrorKind::NotFound
-    );
+    assert_eq!(kind(save(&storage, nobody).await), StorageErrorKind::NotFound);
 }
 
 /// What is another account's is not there: not to read, not in a chain, not to delete.
 pub async fn answers_are_of_one_account(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
-    storage.responses.save(response(5, account, None)).await.unwrap();
-    storage.responses.save(response(6, other, Some(5))).await.unwrap();
+    save(&storage, response(5, account, None)).await.unwrap();
+    save(&storage, response(6, other, Some(5))).await.unwrap();
     let id = ResponseId::from_u128(5);
     assert_eq!(storage.responses.get(other, id, START).await.unwrap(), None);
     assert!(
@@ -94,6 +94,39 @@ pub async fn answers_are_of_one_account(factory: Factory) {
     assert!(storage.responses.get(account, id, START).await.unwrap().is_some());
 }
 
+/// An answer is found by its items, by its own account and while it is there.
+pub async fn found_by_its_items(factory: Factory) {
+    let storage = factory.open().await;
+    let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
+    let keep = async |response: StoredResponse, items: &[&str]| {
+        let items = items.iter().map(|item| (*item).to_owned()).collect();
+        let new = NewResponse { response, items };
+        storage.responses.save(new).await.unwrap();
+    };
+    let found = async |account, item, now| -> Option<u128> {
+        let found = storage.responses.with_item(account, item, now).await.unwrap();
+        found.map(|response| response.id.as_u128())
+    };
+    keep(response(5, account, None), &["msg_1", "rs_1"]).await;
+    keep(response(6, account, Some(5)), &["msg_2", "msg_1", "msg_2"]).await;
+    keep(response(7, other, None), &["msg_1"]).await;
+    assert_eq!(found(account, "rs_1", START).await, Some(5));
+    assert_eq!(found(account, "msg_1", START).await, Some(5));
+    assert_eq!(found(account, "msg_2", START).await, Some(6));
+    assert_eq!(found(other, "msg_1", START).await, Some(7));
+    assert_eq!(found(other, "msg_2", START).await, None);
+    assert_eq!(found(account, "msg_3", START).await, None);
+    assert_eq!(found(account, "msg_2", at(3600)).await, None);
+    let gone = ResponseId::from_u128(6);
+    assert!(storage.responses.delete(account, gone, START).await.unwrap());
+    assert_eq!(found(account, "msg_2", START).await, None);
+    keep(response(8, account, None), &["msg_2"]).await;
+    assert_eq!(found(account, "msg_2", START).await, Some(8));
+    assert_eq!(storage.responses.sweep(at(3600), 9).await.unwrap(), 3);
+    keep(response(9, account, None), &["msg_1"]).await;
+    assert_eq!(found(account, "msg_1", START).await, Some(9));
+}
+
 /// A chain goes back to its first answer, to its limit, or to the first that is gone.
 pub async fn chain_goes_back(factory: Factory) {
     let storage = factory.open().await;
@@ -101,11 +134,7 @@ pub async fn chain_goes_back(factory: Factory) {
     // Ids need not be in the order of the chain.
     let links = [(9, None), (4, Some(9)), (7, Some(4)), (5, Some(7)), (6, Some(4))];
     for (number, previous) in links {
-        storage
-            .responses
-            .save(response(number, account, previous))
-            .await
-            .unwrap();
+        save(&storage, response(number, account, previous)).await.unwrap();
     }
     let numbers = async |id: u128, links: u32| -> Vec<u128> {
         let id = ResponseId::from_u128(id);
@@ -132,7 +161,7 @@ pub async fn chain_is_read_up_to_its_bytes(factory: Factory) {
     for (number, previous, size) in [(1, None, 100), (2, Some(1), 50), (3, Some(2), 200)] {
         let mut link = response(number, account, previous);
         link.content = vec![0; size];
-        storage.responses.save(link).await.unwrap();
+        save(&storage, link).await.unwrap();
     }
     for (bytes, links) in [(0, 1), (249, 1), (250, 2), (349, 2), (350, 3), (u64::MAX, 3)] {
         let limits = ChainLimits { links: 9, bytes };
@@ -149,11 +178,7 @@ pub async fn chain_is_read_up_to_its_bytes(factory: Factory) {
 pub async fn circle_ends(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
-    storage
-        .responses
-        .save(response(5, account, Some(5)))
-        .await
-        .unwrap();
+    save(&storage, response(5, account, Some(5))).await.unwrap();
     let chain = storage
         .responses
         .chain(account, ResponseId::from_u128(5), START, ALL)
@@ -166,7 +191,7 @@ pub async fn circle_ends(factory: Factory) {
 pub async fn deleted_once(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
-    storage.responses.save(response(5, account, None)).await.unwrap();
+    save(&storage, response(5, account, None)).await.unwrap();
     let id = ResponseId::from_u128(5);
     assert!(storage.responses.delete(account, id, START).await.unwrap());
     assert!(!storage.responses.delete(account, id, START).await.unwrap());
@@ -177,15 +202,16 @@ pub async fn deleted_once(factory: Factory) {
 pub async fn expired_is_gone(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
-    storage.responses.save(response(5, account, None)).await.unwrap();
-    storage
-        .responses
-        .save(StoredResponse {
+    save(&storage, response(5, account, None)).await.unwrap();
+    save(
+        &storage,
+        StoredResponse {
             expires_at: at(7200),
             ..response(6, account, Some(5))
-        })
-        .await
-        .unwrap();
+        },
+    )
+    .await
+    .unwrap();
     let (first, second) = (ResponseId::from_u128(5), ResponseId::from_u128(6));
     let is_there = async |id, now| storage.responses.get(account, id, now).await.unwrap().is_some();
     assert!(is_there(first, at(3599)).await);
@@ -205,14 +231,15 @@ pub async fn sweep_deletes_what_expired(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
     for number in 1..=5 {
-        storage
-            .responses
-            .save(StoredResponse {
+        save(
+            &storage,
+            StoredResponse {
                 expires_at: at(u64::try_from(number).unwrap_or_default()),
                 ..response(number, account, None)
-            })
-            .await
-            .unwrap();
+            },
+        )
+        .await
+        .unwrap();
     }
     assert_eq!(storage.responses.sweep(START, 10).await.unwrap(), 0);
     assert_eq!(storage.responses.sweep(at(4), 3).await.unwrap(), 3);

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::embeddings::Embeddings;
+use super::generate_content;
 
 /// The shape of a request, and of the answer to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -12,6 +13,7 @@ pub(super) enum Shape {
     Text,
     Messages,
     Responses,
+    Content,
 }
 
 impl Shape {
@@ -24,7 +26,10 @@ impl Shape {
             ("/responses", Shape::Responses),
         ];
         let found = ends.into_iter().find(|(end, _)| path.ends_with(end));
-        found.map(|(_, shape)| shape)
+        let is_content = generate_content::target(path).is_some_and(|(_, action)| action != "batchEmbedContents");
+        found
+            .map(|(_, shape)| shape)
+            .or_else(|| is_content.then_some(Shape::Content))
     }
 }
 
@@ -69,7 +74,7 @@ impl ChatRequest {
         };
         let said = match shape {
             Shape::Responses => responses_input(&value),
-            Shape::Chat | Shape::Text | Shape::Messages => value.get("messages").and_then(Value::as_array).cloned(),
+            Shape::Chat | Shape::Text | Shape::Messages | Shape::Content => value.get("messages").and_then(Value::as_array).cloned(),
         };
         let Some(messages) = said.filter(|list| !list.is_empty()) else {
             return Err(

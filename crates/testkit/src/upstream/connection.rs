@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::chat_request::{ChatRequest, Shape};
 use super::composed::Composed;
 use super::embeddings;
+use super::generate_content;
 use super::plan::{Ending, Piece, Plan};
 use super::received::{ReceivedRequest, read_body, read_head};
 use super::reply::{Content, Reply};
@@ -140,6 +141,7 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
     if shape.is_some() || is_embeddings(request) {
         let parsed = match shape {
             Some(Shape::Text) => texts::parse(&request.body),
+            Some(Shape::Content) => generate_content::parse(path, &request.body),
             Some(shape) => ChatRequest::parse(&request.body, shape),
             None => embeddings::parse(&request.body),
         };
@@ -153,6 +155,10 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
     }
     if request.method == "POST" && path.ends_with("/moderations") {
         return (script.moderations_reply(&request.body), None);
+    }
+    if request.method == "POST" && generate_content::target(path).is_some() {
+        let vectors = generate_content::embeddings(&request.body);
+        return (Reply::body(200, "application/json", vectors), None);
     }
     if request.method == "GET" && (path.ends_with("/models") || path.ends_with("/foundation-models")) {
         return (script.models_reply(None), None);

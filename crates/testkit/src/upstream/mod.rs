@@ -1,6 +1,6 @@
 //! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions`, `POST …/embeddings`,
-//! `POST …/moderations` and `POST …/responses`, Anthropic's `POST …/messages`, and `GET …/models`, byte by byte; other
-//! paths have what a test puts there.
+//! `POST …/moderations` and `POST …/responses`, Anthropic's `POST …/messages`, Gemini's
+//! `POST …/models/{model}:generateContent`, and `GET …/models`, byte by byte; other paths have what a test puts there.
 //!
 //! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
 //! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
@@ -16,6 +16,7 @@ mod embeddings;
 pub mod event_stream;
 mod faults;
 mod gate;
+mod generate_content;
 mod gzip;
 mod messages;
 mod moderations;

@@ -9,6 +9,7 @@ use super::completion;
 use super::composed::Composed;
 use super::delivery::{At, Framing, How};
 use super::gate::Gate;
+use super::generate_content;
 use super::gzip;
 use super::messages;
 use super::reply::{Content, Reply};
@@ -146,8 +147,10 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
                 Shape::Text => texts::events(stream::events(answer, composed, request)),
                 Shape::Messages => messages::events(answer, composed),
                 Shape::Responses => responses::events(answer, composed),
+                Shape::Content => generate_content::events(answer, composed),
             };
-            if !reply.delivery.done {
+            // Generated content has no event for its end.
+            if !reply.delivery.done && request.shape != Shape::Content {
                 events.pop();
             }
             let mut forever = None;
@@ -158,6 +161,7 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
                     Shape::Chat | Shape::Text => stream::filler(answer, composed, request, said),
                     Shape::Messages => messages::filler(said),
                     Shape::Responses => responses::filler(said),
+                    Shape::Content => generate_content::filler(composed, said),
                 };
                 forever = Some(Piece {
                     wait: reply.delivery.pace,
@@ -194,6 +198,7 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
                     Shape::Text => texts::of_chat(&completion::body(answer, composed, request)),
                     Shape::Messages => messages::body(answer, composed),
                     Shape::Responses => responses::body(answer, composed),
+                    Shape::Content => generate_content::body(answer, composed),
                 }
                 .into(),
                 said: Some(composed.tokens.completion),

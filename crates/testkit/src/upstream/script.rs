@@ -172,7 +172,8 @@ impl Script {
         let bearer = request
             .header("authorization")
             .and_then(|value| value.strip_prefix("Bearer "));
-        [bearer, request.header("x-api-key"), request.header("api-key")].contains(&Some(key))
+        let headers = ["x-api-key", "api-key", "x-goog-api-key"].map(|name| request.header(name));
+        bearer == Some(key) || headers.contains(&Some(key))
     }
 
     /// Opens an entry in the books; the result is its place.

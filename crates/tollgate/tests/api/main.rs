@@ -21,6 +21,7 @@ mod completions;
 mod crash;
 mod embeddings;
 mod lenient;
+mod generate_content;
 mod limits;
 mod media;
 mod messages;

@@ -43,7 +43,12 @@ async fn the_document_lists_what_is_served() {
             .collect();
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
             let response = scene.client().send(&Request::new(method, &target)).await;
-            let expected = if documented.contains(method) { 401 } else { 405 };
+            // The same paths are those of the catalog, whose ids may have colons.
+            let is_model = method == "GET" && path.starts_with("/v1/models/");
+            let expected = match documented.contains(method) || is_model {
+                true => 401,
+                false => 405,
+            };
             assert_eq!(response.status, expected, "{method} {path}");
         }
         for (method, operation) in operations.as_object().unwrap() {

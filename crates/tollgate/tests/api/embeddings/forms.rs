@@ -157,7 +157,11 @@ async fn models_answer_where_they_belong_and_say_so() {
         let path = format!("/v1/models/{model}");
         let record = scene.client().get(&path, &scene.key.secret).await.json();
         assert_eq!(record["type"], "embedding", "{record}");
-        assert_eq!(record["endpoints"], json!(["/v1/embeddings"]), "{record}");
+        assert_eq!(
+            record["endpoints"],
+            json!(["/v1/embeddings", "/v1/models/{model}:embedContent"]),
+            "{record}"
+        );
         assert_eq!(
             record["modalities"],
             json!({"input": ["text"], "output": []}),

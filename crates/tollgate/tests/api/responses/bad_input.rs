@@ -121,7 +121,7 @@ fn of_settings() -> Vec<(Value, &'static str, &'static str)> {
         (json!({"prompt": {"id": "p"}}), UNSUPPORTED, "prompt"),
         (
             json!({"previous_response_id": "resp_1"}),
-            UNSUPPORTED,
+            "not_found",
             "previous_response_id",
         ),
     ]

@@ -1,0 +1,185 @@
+//! What of a request in another format this one cannot be told.
+
+use serde_json::value::RawValue;
+use tollgate_types::generate::{File, GenerateRequest, Message, Part, Role, Tool};
+use tollgate_types::{Error, ErrorCode};
+
+use super::encode::{inline, parted};
+
+const MOST_ANSWERS: u32 = 8;
+const MOST_STOPS: usize = 5;
+
+/// Fields of other formats that no answer depends on.
+const HINTS: &[&str] = &[
+    "metadata",
+    "store",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "stream_options",
+    "verbosity",
+    "client_metadata",
+    "context_management",
+    "diagnostics",
+    "betas",
+    "labels",
+];
+
+/// Refuses what would be lost on the way into this format, with the parameter named as in the common form; answers
+/// which hints are left out.
+pub fn carry(request: &GenerateRequest) -> Result<Vec<String>, Error> {
+    let lacks = [
+        (request.n > MOST_ANSWERS, "n", "may be at most 8 for this model"),
+        (
+            request.stop.len() > MOST_STOPS,
+            "stop",
+            "may have at most 5 texts for this model",
+        ),
+        (
+            request.max_tokens == Some(0),
+            "max_tokens",
+            "must be at least 1 for this model",
+        ),
+        (
+            request.parallel_tool_calls == Some(false) && !request.tools.is_empty(),
+            "parallel_tool_calls",
+            "cannot be false for this model",
+        ),
+    ];
+    if let Some((_, param, what)) = lacks.into_iter().find(|(lacks, ..)| *lacks) {
+        return Err(unsupported(param, what));
+    }
+    if request
+        .sampling
+        .seed
+        .is_some_and(|seed| i32::try_from(seed).is_err())
+    {
+        let message = "'seed' is a number of 32 bits for this model.";
+        return Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param("seed"));
+    }
+    for (index, tool) in request.tools.iter().enumerate() {
+        if !matches!(tool, Tool::Function { .. }) {
+            let what = "is a kind of tool that this model does not have";
+            return Err(unsupported(&format!("tools[{index}].type"), what));
+        }
+    }
+    carry_messages(request)?;
+    let mut ignored = carry_extra(request)?;
+    let mut parts = request.messages.iter().flat_map(|message| &message.parts);
+    if parts.any(|part| matches!(part, Part::Image { detail: Some(_), .. })) {
+        ignored.push("image_url.detail".to_owned());
+    }
+    if request.messages.iter().any(|message| message.name.is_some()) {
+        ignored.push("messages.name".to_owned());
+    }
+    if request.user.is_some() {
+        ignored.push("user".to_owned());
+    }
+    Ok(ignored)
+}
+
+/// Fields of other formats: those that say what is usual, and hints, are left out.
+fn carry_extra(request: &GenerateRequest) -> Result<Vec<String>, Error> {
+    let mut ignored = Vec::new();
+    for (name, value) in &request.extra {
+        let is_usual = match &**name {
+            "service_tier" => matches!(value.as_str(), Some("auto" | "default")),
+            "modalities" => *value == serde_json::json!(["text"]),
+            "logit_bias" => value.as_object().is_some_and(serde_json::Map::is_empty),
+            _ => false,
+        };
+        if value.is_null() || is_usual {
+            continue;
+        }
+        if !HINTS.contains(&name.as_str()) {
+            return Err(unsupported(name, "is not known to this model"));
+        }
+        if name != "stream_options" {
+            ignored.push(name.clone());
+        }
+    }
+    Ok(ignored)
+}
+
+fn carry_messages(request: &GenerateRequest) -> Result<(), Error> {
+    let (_, conversation) = parted(&request.messages);
+    for message in &request.messages {
+        carry_message(message)?;
+    }
+    match conversation.iter().find(|message| message.role == Role::System) {
+        Some(message) => Err(unsupported(
+            &format!("{}.role", message.place.path),
+            "gives instructions within the conversation, which this model takes only at its beginning",
+        )),
+        None if conversation.is_empty() => Err(unsupported(
+            "messages",
+            "must have a turn of the user for this model",
+        )),
+        None => Ok(()),
+    }
+}
+
+fn carry_message(message: &Message) -> Result<(), Error> {
+    let mut index = 0;
+    for part in &message.parts {
+        let fits = match part {
+            // A mark at the part before it.
+            Part::CacheBreakpoint => continue,
+            Part::Text(_) | Part::Refusal(_) | Part::Reasoning(_) => true,
+            Part::Image { url, .. } => {
+                let is_picture = |(mime_type, _): (&str, &str)| mime_type.starts_with("image/");
+                message.role != Role::System && inline(url).is_some_and(is_picture)
+            }
+            Part::Audio { .. } => message.role == Role::User,
+            Part::File(file) => message.role != Role::System && has_bytes(file),
+            Part::Foreign { .. } => false,
+        };
+        if !fits {
+            let what = match part {
+                Part::Image { url, .. } if inline(url).is_none() => {
+                    "is a picture at an address, which this model does not take; send its bytes inline"
+                }
+                _ => "is a kind of content that this model does not take here",
+            };
+            return Err(unsupported(&message.place.part(index), what));
+        }
+        index += 1;
+    }
+    for (index, call) in message.tool_calls.iter().enumerate() {
+        let path = format!("{}.tool_calls[{index}]", message.place.path);
+        if call.custom {
+            return Err(unsupported(
+                &path,
+                "calls a kind of tool that this model does not have",
+            ));
+        }
+        if !is_object(&call.arguments) {
+            let message = format!("'{path}' must have a JSON object as its arguments for this model.");
+            return Err(
+                Error::new(ErrorCode::InvalidParameter, message).with_param(format!("{path}.arguments"))
+            );
+        }
+    }
+    if message.role == Role::Tool && message.tool_call_id.is_none() {
+        return Err(unsupported(
+            &format!("{}.role", message.place.path),
+            "is 'function', which this model does not have; send tools",
+        ));
+    }
+    Ok(())
+}
+
+fn has_bytes(file: &File) -> bool {
+    file.text.is_some() || file.data.as_deref().is_some_and(|data| inline(data).is_some())
+}
+
+fn is_object(arguments: &str) -> bool {
+    let text = arguments.trim();
+    text.is_empty() || (text.starts_with('{') && serde_json::from_str::<&RawValue>(text).is_ok())
+}
+
+fn unsupported(param: &str, what: &str) -> Error {
+    let message = format!("'{param}' {what}. Leave it out, or choose another model.");
+    Error::new(ErrorCode::UnsupportedParameter, message).with_param(param)
+}

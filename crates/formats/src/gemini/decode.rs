@@ -1,0 +1,356 @@
+//! Requests from the wire to the common form.
+
+use serde_json::{Map, Value, json};
+use tollgate_types::generate::{
+    File, GenerateRequest, Message, Part, Place, Reasoning, ResponseFormat, Role, Sampling, Seal, Thinking,
+    Tool, ToolCall, ToolChoice,
+};
+
+use super::head::Purpose;
+use super::ids::Open;
+use super::{schema, seals, validate, wire};
+use crate::error::DecodeError;
+
+/// The name of a schema: the format gives it none, and others need one.
+const UNNAMED: &str = "answer";
+
+/// Reads a request. It accepts what [`validate()`] accepts, but for what has no place in the common form. The model and
+/// whether the answer is streamed are no part of a body: the caller puts them in.
+pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
+    validate(body, Purpose::Generate)?;
+    request_from_wire(read(body)?)
+}
+
+/// Reads a request whose tokens are to be counted.
+pub fn decode_count(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
+    validate(body, Purpose::Count)?;
+    let wrapped: wire::CountRequest = read(body)?;
+    match wrapped.generate_content_request {
+        Some(request) => request_from_wire(request),
+        None => request_from_wire(read(body)?),
+    }
+}
+
+fn read<'de, T: serde::Deserialize<'de>>(body: &'de [u8]) -> Result<T, DecodeError> {
+    serde_json::from_slice(body)
+        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be read: {error}.")))
+}
+
+fn request_from_wire(request: wire::Request) -> Result<GenerateRequest, DecodeError> {
+    let mut messages: Vec<Message> = request.system_instruction.into_iter().map(system).collect();
+    let mut open = Open::default();
+    for (index, content) in request.contents.into_iter().enumerate() {
+        turn(content, index, &mut open, &mut messages);
+    }
+    let config = request.generation_config.unwrap_or_default();
+    let calling = request
+        .tool_config
+        .and_then(|config| config.function_calling_config)
+        .unwrap_or_default();
+    let mode = calling.mode.unwrap_or_default().to_ascii_uppercase();
+    let thinking = config.thinking_config.unwrap_or_default();
+    let is_validated = mode == "VALIDATED";
+    let tools = request.tools.unwrap_or_default().into_iter();
+    Ok(GenerateRequest {
+        model: String::new(),
+        messages,
+        max_tokens: config.max_output_tokens,
+        n: config.candidate_count.unwrap_or(1),
+        stream: false,
+        // The format always reports it.
+        include_usage: true,
+        stop: config.stop_sequences.unwrap_or_default(),
+        sampling: Sampling {
+            temperature: config.temperature,
+            top_p: config.top_p,
+            top_k: config.top_k.map(|wire::Whole(top_k)| top_k),
+            frequency_penalty: config.frequency_penalty,
+            presence_penalty: config.presence_penalty,
+            seed: config.seed,
+        },
+        tools: tools
+            .flat_map(|tool| tool.function_declarations.unwrap_or_default())
+            .map(|declaration| tool_from_wire(declaration, is_validated))
+            .collect(),
+        tool_choice: choice(&mode, calling.allowed_function_names.unwrap_or_default()),
+        parallel_tool_calls: None,
+        response_format: format(
+            config.response_mime_type.as_deref(),
+            config.response_json_schema,
+            config.response_schema,
+        )?,
+        reasoning_effort: thinking.thinking_level.and_then(|level| effort(&level)),
+        thinking: thinking.thinking_budget.map(|budget| match budget {
+            0 => Thinking::Off,
+            1.. => Thinking::Budget(budget.cast_unsigned()),
+            _ => Thinking::Adaptive,
+        }),
+        hide_reasoning: thinking.include_thoughts != Some(true),
+        user: None,
+        top_logprobs: (config.response_logprobs == Some(true)).then(|| config.logprobs.unwrap_or(0)),
+        extra: Map::new(),
+    })
+}
+
+fn effort(level: &str) -> Option<String> {
+    let level = level.to_ascii_lowercase();
+    (level != "thinking_level_unspecified").then_some(level)
+}
+
+fn choice(mode: &str, mut names: Vec<String>) -> ToolChoice {
+    match (mode, names.len()) {
+        ("NONE", _) => ToolChoice::None,
+        ("ANY", 0) => ToolChoice::Required,
+        ("ANY", 1) => ToolChoice::Named(names.remove(0)),
+        ("ANY", _) => ToolChoice::Allowed {
+            required: true,
+            names,
+        },
+        ("VALIDATED", 1..) => ToolChoice::Allowed {
+            required: false,
+            names,
+        },
+        _ => ToolChoice::Auto,
+    }
+}
+
+fn format(
+    mime_type: Option<&str>,
+    json_schema: Option<Value>,
+    openapi: Option<Value>,
+) -> Result<ResponseFormat, DecodeError> {
+    match (
+        mime_type,
+        json_schema.or_else(|| openapi.map(schema::from_openapi)),
+    ) {
+        (Some("text/x.enum"), _) => Err(DecodeError::unsupported(
+            "generationConfig.responseMimeType",
+            "is 'text/x.enum', which this model does not know",
+        )),
+        (Some("application/json"), Some(schema)) => Ok(ResponseFormat::JsonSchema {
+            name: UNNAMED.to_owned(),
+            description: None,
+            schema,
+            strict: None,
+        }),
+        (Some("application/json"), None) => Ok(ResponseFormat::JsonObject),
+        _ => Ok(ResponseFormat::Text),
+    }
+}
+
+fn tool_from_wire(declaration: wire::FunctionDeclaration, is_validated: bool) -> Tool {
+    let openapi = declaration.parameters.map(schema::from_openapi);
+    Tool::Function {
+        name: declaration.name,
+        description: declaration.description,
+        parameters: declaration.parameters_json_schema.or(openapi),
+        strict: is_validated.then_some(true),
+    }
+}
+
+fn place(path: &str) -> Place {
+    Place {
+        path: path.to_owned(),
+        content: format!("{path}.parts"),
+        first: Some(0),
+    }
+}
+
+fn system(content: wire::Content) -> Message {
+    Message {
+        role: Role::System,
+        parts: content.parts.into_iter().filter_map(part_from_wire).collect(),
+        place: place("systemInstruction"),
+        ..Message::default()
+    }
+}
+
+/// A turn of the format is one of the common form, or several when it has results of tools, which come first.
+fn turn(content: wire::Content, index: usize, open: &mut Open, into: &mut Vec<Message>) {
+    let path = format!("contents[{index}]");
+    if content.role.as_deref() == Some("model") {
+        let (parts, tool_calls) = said(content.parts, |number, id, name| {
+            open.call(index, number, id, name)
+        });
+        into.push(Message {
+            role: Role::Assistant,
+            parts,
+            tool_calls,
+            place: place(&path),
+            ..Message::default()
+        });
+        return;
+    }
+    let mut turn = Message {
+        role: Role::User,
+        place: place(&path),
+        ..Message::default()
+    };
+    for (number, mut part) in content.parts.into_iter().enumerate() {
+        match part.function_response.take() {
+            Some(response) => {
+                let path = format!("{path}.parts[{number}].functionResponse");
+                into.push(result(response, open, &path));
+            }
+            None => turn.parts.extend(part_from_wire(part)),
+        }
+    }
+    if !turn.parts.is_empty() {
+        into.push(turn);
+    }
+}
+
+/// What a model said in a turn: its parts, and its calls with the ids that `id_of` gives them. A signature on anything
+/// but a thought is reasoning that is hidden.
+pub(super) fn said(
+    parts: Vec<wire::Part>,
+    mut id_of: impl FnMut(usize, Option<String>, &str) -> String,
+) -> (Vec<Part>, Vec<ToolCall>) {
+    let (mut out, mut calls) = (Vec::with_capacity(parts.len()), Vec::new());
+    for mut part in parts {
+        if part.thought != Some(true)
+            && let Some(seal) = part
+                .thought_signature
+                .take()
+                .and_then(|text| seals::unwrap(&text))
+        {
+            out.push(hidden(seal));
+        }
+        match part.function_call.take() {
+            Some(call) => calls.push(ToolCall {
+                id: id_of(calls.len(), call.id, &call.name),
+                name: call.name,
+                arguments: call
+                    .args
+                    .map_or_else(|| "{}".to_owned(), |args| args.get().to_owned()),
+                custom: false,
+            }),
+            None => out.extend(part_from_wire(part)),
+        }
+    }
+    // A signature that ends a stream comes with an empty text.
+    out.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
+    (out, calls)
+}
+
+fn hidden(seal: Seal) -> Part {
+    Part::Reasoning(Reasoning {
+        text: None,
+        seal: Some(seal),
+    })
+}
+
+fn part_from_wire(part: wire::Part) -> Option<Part> {
+    if let Some(text) = part.text {
+        return Some(match part.thought {
+            Some(true) => Part::Reasoning(Reasoning {
+                text: Some(text),
+                seal: part.thought_signature.and_then(|text| seals::unwrap(&text)),
+            }),
+            _ => Part::Text(text),
+        });
+    }
+    if let Some(file) = part.file_data {
+        return Some(Part::Image {
+            url: file.file_uri,
+            detail: None,
+        });
+    }
+    part.inline_data.map(media)
+}
+
+fn media(blob: wire::Blob) -> Part {
+    let mime_type = blob.mime_type.to_ascii_lowercase();
+    let data = standard(blob.data);
+    let url = || format!("data:{mime_type};base64,{data}");
+    match &*mime_type {
+        "audio/wav" | "audio/x-wav" | "audio/wave" => Part::Audio {
+            format: "wav".to_owned(),
+            data,
+        },
+        "audio/mp3" | "audio/mpeg" => Part::Audio {
+            format: "mp3".to_owned(),
+            data,
+        },
+        "text/plain" => match seals::decode(&data).and_then(|bytes| String::from_utf8(bytes).ok()) {
+            Some(text) => Part::File(File {
+                text: Some(text),
+                filename: blob.display_name,
+                ..File::default()
+            }),
+            None => foreign(&mime_type, &data),
+        },
+        _ if mime_type.starts_with("image/") => Part::Image {
+            url: url(),
+            detail: None,
+        },
+        _ if mime_type.starts_with("audio/") || mime_type.starts_with("video/") => foreign(&mime_type, &data),
+        _ => Part::File(File {
+            data: Some(url()),
+            filename: blob.display_name,
+            ..File::default()
+        }),
+    }
+}
+
+/// What other formats have no kind for.
+fn foreign(mime_type: &str, data: &str) -> Part {
+    Part::Foreign {
+        kind: "inlineData".to_owned(),
+        value: json!({"inlineData": {"mimeType": mime_type, "data": data}}),
+    }
+}
+
+/// Base64 in the alphabet of data URLs: the official clients write that for addresses.
+fn standard(data: String) -> String {
+    if !data.bytes().any(|byte| matches!(byte, b'-' | b'_')) {
+        return data;
+    }
+    let mut data = data.replace('-', "+").replace('_', "/");
+    while data.len() % 4 != 0 {
+        data.push('=');
+    }
+    data
+}
+
+fn result(response: wire::FunctionResponse, open: &mut Open, path: &str) -> Message {
+    let id = open.answer(response.id.as_deref(), &response.name);
+    let (text, is_error) = result_text(response.response.get());
+    let mut parts = vec![Part::Text(text)];
+    let media = response.parts.unwrap_or_default();
+    parts.extend(media.into_iter().filter_map(part_from_wire));
+    Message {
+        role: Role::Tool,
+        parts,
+        // What was validated answers a call.
+        tool_call_id: Some(id.unwrap_or_else(|| response.name.clone())),
+        is_error,
+        place: Place {
+            path: path.to_owned(),
+            content: format!("{path}.response"),
+            first: None,
+        },
+        ..Message::default()
+    }
+}
+
+/// The text of a result, and whether the tool failed: `{"result": text}` and `{"error": text}` are what a text becomes
+/// on the way into this format.
+fn result_text(response: &str) -> (String, bool) {
+    if let Some((name, text)) = wrapped_text(response) {
+        return (text, name == "error");
+    }
+    (response.to_owned(), false)
+}
+
+/// The one text in an object that is named `result` or `error`.
+pub(super) fn wrapped_text(response: &str) -> Option<(String, String)> {
+    let object: Map<String, Value> = serde_json::from_str(response).ok()?;
+    let mut fields = object.into_iter();
+    match (fields.next(), fields.next()) {
+        (Some((name, Value::String(text))), None) if matches!(&*name, "result" | "error") => {
+            Some((name, text))
+        }
+        _ => None,
+    }
+}

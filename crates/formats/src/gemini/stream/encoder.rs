@@ -1,0 +1,174 @@
+//! From the common form to events.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde_json::Value;
+use tollgate_types::generate::{FinishReason, ToolCall};
+use tollgate_types::stream::StreamEvent;
+use tollgate_types::{Credits, Usage};
+
+use super::super::answer::{Writer, finish_to_wire};
+use super::super::encode::call_to_wire;
+use super::super::logprobs;
+use super::super::usage::encode_usage;
+use super::super::wire::{Part, Written, WrittenCandidate, to_bytes};
+use super::event_of;
+
+/// Writes a streamed answer, event by event, for one caller. The rules of the format that it keeps: a call of a tool is
+/// whole, in one part; why the candidates ended, and the usage, stand in the last event.
+#[derive(Debug)]
+pub struct StreamEncoder {
+    model: String,
+    show_reasoning: bool,
+    id: String,
+    candidates: BTreeMap<u32, State>,
+    usage: Usage,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    writer: Writer,
+    /// Calls as far as they came, by their place: pieces of several may come by turns.
+    calls: BTreeMap<u32, ToolCall>,
+    finish: Option<FinishReason>,
+}
+
+impl StreamEncoder {
+    /// For a caller who named the model so. Without `show_reasoning`, only the seals of reasoning are sent.
+    pub fn new(public_model: &str, show_reasoning: bool) -> Self {
+        Self {
+            model: public_model.to_owned(),
+            show_reasoning,
+            id: String::new(),
+            candidates: BTreeMap::new(),
+            usage: Usage::ZERO,
+        }
+    }
+
+    /// The bytes of one step of the answer: whole events, none for what is told later.
+    pub fn encode(&mut self, event: &StreamEvent) -> Bytes {
+        match event {
+            StreamEvent::Start { id, .. } => self.id.clone_from(id),
+            StreamEvent::Text {
+                choice,
+                text,
+                logprobs,
+            } => {
+                self.state(*choice).text(text);
+                return self.flush(*choice, logprobs.as_ref());
+            }
+            StreamEvent::Refusal { choice, text } => {
+                self.state(*choice).text(text);
+                return self.flush(*choice, None);
+            }
+            StreamEvent::Reasoning { choice, text } => {
+                if self.show_reasoning {
+                    self.state(*choice).writer.push_thought(Some(text), None);
+                    return self.flush(*choice, None);
+                }
+            }
+            StreamEvent::ReasoningSeal { choice, seal, hidden } => {
+                let writer = &mut self.state(*choice).writer;
+                match hidden {
+                    true => writer.hold(seal),
+                    false => writer.push_thought(None, Some(seal)),
+                }
+                return self.flush(*choice, None);
+            }
+            StreamEvent::ToolCallStart {
+                choice,
+                call,
+                id,
+                name,
+            } => {
+                let begun = ToolCall {
+                    id: id.clone(),
+                    name: name.clone(),
+                    arguments: String::new(),
+                    custom: false,
+                };
+                self.state(*choice).calls.insert(*call, begun);
+            }
+            StreamEvent::ToolCallArguments {
+                choice,
+                call,
+                arguments,
+            } => {
+                if let Some(call) = self.state(*choice).calls.get_mut(call) {
+                    call.arguments.push_str(arguments);
+                }
+            }
+            StreamEvent::Finish { choice, reason, .. } => {
+                let state = self.state(*choice);
+                state.finish = Some(*reason);
+                state.write_calls();
+                return self.flush(*choice, None);
+            }
+            StreamEvent::Usage(usage) => self.usage = *usage,
+        }
+        Bytes::new()
+    }
+
+    /// The event that ends the stream. After an error there is none.
+    pub fn end(&mut self, usage: Option<&Usage>, cost: Option<Credits>) -> Bytes {
+        if self.candidates.is_empty() {
+            self.candidates.insert(0, State::default());
+        }
+        let candidates = std::mem::take(&mut self.candidates)
+            .into_iter()
+            .map(|(index, mut state)| {
+                state.write_calls();
+                let mut parts = state.writer.finish();
+                if parts.is_empty() {
+                    parts.push(Part::text(""));
+                }
+                WrittenCandidate {
+                    finish_reason: Some(finish_to_wire(state.finish.unwrap_or(FinishReason::Stop))),
+                    ..WrittenCandidate::new(index, parts)
+                }
+            });
+        let candidates = candidates.collect();
+        self.event(candidates, Some(encode_usage(usage.unwrap_or(&self.usage), cost)))
+    }
+
+    fn state(&mut self, choice: u32) -> &mut State {
+        self.candidates.entry(choice).or_default()
+    }
+
+    /// An event with what was written of a candidate.
+    fn flush(&mut self, choice: u32, logprobs: Option<&Value>) -> Bytes {
+        let parts = self.state(choice).writer.take();
+        if parts.is_empty() {
+            return Bytes::new();
+        }
+        let candidate = WrittenCandidate {
+            logprobs_result: logprobs.and_then(logprobs::to_wire),
+            ..WrittenCandidate::new(choice, parts)
+        };
+        self.event(vec![candidate], None)
+    }
+
+    fn event(&self, candidates: Vec<WrittenCandidate>, usage: Option<Value>) -> Bytes {
+        let event = Written {
+            candidates,
+            usage_metadata: usage,
+            model_version: &self.model,
+            response_id: &self.id,
+        };
+        event_of(&to_bytes(&event))
+    }
+}
+
+impl State {
+    fn text(&mut self, text: &str) {
+        self.write_calls();
+        self.writer.push_text(text);
+    }
+
+    fn write_calls(&mut self) {
+        for (_, call) in std::mem::take(&mut self.calls) {
+            self.writer.push(call_to_wire(&call));
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! One part of a turn: exactly one of several fields says what it is, and others may stand beside it.
+
+use super::super::head::{GenerateHead, PartPlace, SealPlace};
+use super::super::name::canonical;
+use super::contents::Side;
+use super::{any_object, known, open_fields, unsupported};
+use crate::error::Flaw;
+use crate::json::{Path, Reader};
+use crate::lossless::Span;
+use crate::request::Media;
+
+/// Fields of which a part has one.
+const DATA: &[&str] = &[
+    "text",
+    "inlineData",
+    "fileData",
+    "functionCall",
+    "functionResponse",
+    "executableCode",
+    "codeExecutionResult",
+];
+const FIELDS: &[&str] = &[
+    "text",
+    "inlineData",
+    "fileData",
+    "functionCall",
+    "functionResponse",
+    "executableCode",
+    "codeExecutionResult",
+    "thought",
+    "thoughtSignature",
+];
+
+/// The calls that wait for their results: id, if there is one, and name.
+#[derive(Default)]
+pub(super) struct Calls(Vec<(Option<String>, String)>);
+
+impl Calls {
+    /// Takes out the call that a result answers: that of its id, else the first one of its name.
+    fn answer(&mut self, id: Option<&str>, name: &str) -> bool {
+        let by_id = id.and_then(|id| self.0.iter().position(|(known, _)| known.as_deref() == Some(id)));
+        let found = by_id.or_else(|| self.0.iter().position(|(_, known)| known == name));
+        found.map(|index| self.0.remove(index)).is_some()
+    }
+}
+
+pub(super) fn part(
+    reader: &mut Reader<'_>,
+    head: &mut GenerateHead,
+    calls: &mut Calls,
+    side: Side,
+    path: &Path<'_>,
+) -> Result<PartPlace, Flaw> {
+    let start = reader.place();
+    reader.object_at(path)?;
+    let (mut seen, mut kind) = (0, None);
+    let mut place = PartPlace {
+        span: Span::default(),
+        is_thought: false,
+        is_call: false,
+        seal: None,
+    };
+    while let Some(key) = reader.key()? {
+        if !FIELDS.contains(&&*canonical(&key.name)) {
+            reader.skip()?;
+            continue;
+        }
+        let here = path.key(&key.name);
+        let name = known(&key, FIELDS, &mut seen, &here)?;
+        if reader.take_null()? {
+            continue;
+        }
+        match name {
+            "thought" => place.is_thought = reader.boolean_at(&here)?,
+            "thoughtSignature" => {
+                let value = reader.place();
+                reader.string_at(&here)?;
+                place.seal = Some(SealPlace {
+                    field: Span::new(key.start, reader.end()),
+                    value: Span::new(value, reader.end()),
+                });
+            }
+            _ if kind.is_some() => {
+                return Err(here.invalid("is a second content of this part; send it in a part of its own"));
+            }
+            _ => {
+                data(reader, head, calls, side, name, &here)?;
+                kind = Some(name);
+            }
+        }
+    }
+    place.span = Span::new(start, reader.end());
+    place.is_call = kind == Some("functionCall");
+    match kind {
+        Some(_) => Ok(place),
+        None => Err(path.invalid(format_args!("must have one of '{}'", DATA[..5].join("', '")))),
+    }
+}
+
+fn data(
+    reader: &mut Reader<'_>,
+    head: &mut GenerateHead,
+    calls: &mut Calls,
+    side: Side,
+    name: &str,
+    path: &Path<'_>,
+) -> Result<(), Flaw> {
+    let fits = match side {
+        Side::System => name == "text",
+        Side::User => name != "functionCall",
+        Side::Model => name != "functionResponse",
+    };
+    if !fits {
+        return Err(path.invalid("cannot stand here"));
+    }
+    match name {
+        "text" => reader.string_at(path).map(drop),
+        "inlineData" => inline_data(reader, &mut head.media, path),
+        "fileData" => file_data(reader, &mut head.media, path),
+        "functionCall" => call(reader, calls, path),
+        "functionResponse" => response(reader, head, calls, path),
+        _ => unsupported(
+            path,
+            "is of a tool that runs at the provider, which is not served here",
+        ),
+    }
+}
+
+fn inline_data(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(), Flaw> {
+    let (mut mime_type, mut bytes) = (None, None);
+    open_fields(reader, &["mimeType", "data"], path, |reader, name, path| {
+        match name {
+            "mimeType" => mime_type = Some(mime(reader, path)?),
+            _ => bytes = Some(reader.filled_string_at(path)?.raw.len() as u64),
+        }
+        Ok(())
+    })?;
+    match (mime_type, bytes) {
+        (None, _) => Err(path.missing("mimeType")),
+        (_, None) => Err(path.missing("data")),
+        (Some(mime_type), Some(bytes)) => {
+            media.inline_bytes += bytes;
+            match mime_type.split('/').next() {
+                Some("image") => media.images += 1,
+                Some("audio") => media.audio += 1,
+                _ => media.files += 1,
+            }
+            Ok(())
+        }
+    }
+}
+
+fn mime(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<String, Flaw> {
+    let text = reader.filled_string_at(path)?.decoded();
+    match text.split_once('/') {
+        Some((first, second)) if !first.is_empty() && !second.is_empty() => Ok(text.to_ascii_lowercase()),
+        _ => Err(path.invalid("must be a media type, such as 'image/png'")),
+    }
+}
+
+fn file_data(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(), Flaw> {
+    let (mut is_picture, mut has_address) = (false, false);
+    open_fields(reader, &["mimeType", "fileUri"], path, |reader, name, path| {
+        match name {
+            "mimeType" => is_picture = mime(reader, path)?.starts_with("image/"),
+            _ => {
+                web_address(reader, path)?;
+                has_address = true;
+            }
+        }
+        Ok(())
+    })?;
+    match (has_address, is_picture) {
+        (false, _) => Err(path.missing("fileUri")),
+        // Nobody here knows how large anything else is, and so what it can cost.
+        (_, false) => unsupported(
+            &path.key("mimeType"),
+            "must be that of a picture; other media must be inline",
+        ),
+        _ => {
+            media.images += 1;
+            Ok(())
+        }
+    }
+}
+
+/// Other schemes name files that are stored at the provider.
+fn web_address(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    let text = reader.filled_string_at(path)?.decoded();
+    let has_scheme = |scheme: &str| {
+        let start = text.get(..scheme.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    if has_scheme("https://") || has_scheme("http://") {
+        return Ok(());
+    }
+    Err(path.invalid("must be an http or https URL"))
+}
+
+fn call(reader: &mut Reader<'_>, calls: &mut Calls, path: &Path<'_>) -> Result<(), Flaw> {
+    let (mut id, mut function) = (None, None);
+    open_fields(reader, &["id", "name", "args"], path, |reader, name, path| {
+        match name {
+            "id" => id = Some(reader.string_at(path)?.decoded().into_owned()),
+            "name" => function = Some(reader.filled_string_at(path)?.decoded().into_owned()),
+            _ => any_object(reader, path)?,
+        }
+        Ok(())
+    })?;
+    let name = function.ok_or_else(|| path.missing("name"))?;
+    calls.0.push((id.filter(|id| !id.is_empty()), name));
+    Ok(())
+}
+
+fn response(
+    reader: &mut Reader<'_>,
+    head: &mut GenerateHead,
+    calls: &mut Calls,
+    path: &Path<'_>,
+) -> Result<(), Flaw> {
+    let names = ["id", "name", "response", "parts"];
+    let (mut id, mut function, mut has_response) = (None, None, false);
+    open_fields(reader, &names, path, |reader, name, path| {
+        match name {
+            "id" => id = Some(reader.string_at(path)?.decoded().into_owned()),
+            "name" => function = Some(reader.filled_string_at(path)?.decoded().into_owned()),
+            "response" => {
+                any_object(reader, path)?;
+                has_response = true;
+            }
+            _ => media_parts(reader, head, path)?,
+        }
+        Ok(())
+    })?;
+    let Some(function) = function else {
+        return Err(path.missing("name"));
+    };
+    if !has_response {
+        return Err(path.missing("response"));
+    }
+    if !calls.answer(id.as_deref().filter(|id| !id.is_empty()), &function) {
+        return Err(path.key("name").invalid(
+            "answers no call: no turn before it has a 'functionCall' of this name without its result",
+        ));
+    }
+    Ok(())
+}
+
+/// Pictures and documents of a result.
+fn media_parts(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path<'_>) -> Result<(), Flaw> {
+    reader.array_at(path)?;
+    let mut index = 0;
+    while reader.item()? {
+        let here = path.index(index);
+        let mut found = false;
+        open_fields(
+            reader,
+            &["inlineData", "fileData"],
+            &here,
+            |reader, name, path| {
+                found = true;
+                match name {
+                    "inlineData" => inline_data(reader, &mut head.media, path),
+                    _ => file_data(reader, &mut head.media, path),
+                }
+            },
+        )?;
+        if !found {
+            return Err(here.missing("inlineData"));
+        }
+        index += 1;
+    }
+    Ok(())
+}

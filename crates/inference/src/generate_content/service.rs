@@ -1,0 +1,182 @@
+//! The use case: validate, route, admit, run, encode.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tollgate_accounts::Caller;
+use tollgate_billing::Demand;
+use tollgate_edge::RequestContext;
+use tollgate_formats::DecodeError;
+use tollgate_formats::gemini::{self, GenerateHead, Purpose, ResponseHead};
+use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
+use tollgate_types::generate::{GenerateRequest, GenerateResponse};
+use tollgate_types::{Credits, Error, Format};
+use tollgate_upstream::{Outline, Payload, TextCall};
+
+use super::events::{Events, Framing};
+use crate::admission::admit;
+use crate::capabilities::{self, Asked};
+use crate::crossing;
+
+const WHOLE: &str = "/v1/models/{model}:generateContent";
+const STREAMED: &str = "/v1/models/{model}:streamGenerateContent";
+
+/// An answer, ready to be sent.
+pub(super) enum Answer {
+    /// A JSON body.
+    Whole(Bytes),
+    /// Pieces of a stream.
+    Stream(Events),
+}
+
+/// Answers a request for this model, whole or, with a framing, piece by piece.
+pub(super) async fn create(
+    pipeline: &Arc<Pipeline>,
+    ctx: &Arc<RequestContext>,
+    caller: Caller,
+    model: &str,
+    framing: Option<Framing>,
+    body: Bytes,
+) -> Result<Answer, Error> {
+    let head = gemini::validate(&body, Purpose::Generate)?;
+    let mut routed = pipeline.route(model)?;
+    capabilities::check(&routed.model, &asked(&head)).map_err(in_our_words)?;
+    let common = common_form(&mut routed, &head, ctx, &body)?;
+    let show_reasoning = head.include_thoughts;
+    let public_model = routed.public_model.clone();
+    let request = CallRequest {
+        caller,
+        request: ctx.id,
+        accepted_at: ctx.accepted_at,
+        endpoint: if framing.is_some() { STREAMED } else { WHOLE },
+        demand: demand(&head, body.len()),
+        call: TextCall {
+            format: Format::GenerateContent,
+            upstream_model: public_model.clone(),
+            public_model: public_model.clone(),
+            stream: framing.is_some(),
+            // The format always reports it.
+            include_usage: true,
+            clamp_output: None,
+            output_cap: 0,
+            common,
+            outline: Some(Outline::new(head)),
+            body: body.clone(),
+        },
+    };
+    let admission = admit(pipeline, ctx, routed, request).await?;
+    let served = pipeline.run(admission).await.map_err(in_our_words)?;
+    ctx.note_upstream_wait(served.upstream_wait);
+    match served.answer {
+        Delivered::Whole {
+            payload,
+            outline,
+            charge,
+        } => {
+            ctx.note_cost(charge.amount);
+            let bytes = encode_whole(
+                payload,
+                outline.as_ref(),
+                &public_model,
+                charge.amount,
+                show_reasoning,
+            )?;
+            Ok(Answer::Whole(bytes))
+        }
+        Delivered::Stream(pieces) => Ok(Answer::Stream(Events::new(
+            pieces,
+            &public_model,
+            show_reasoning,
+            framing.unwrap_or(Framing::Events),
+            ctx.clone(),
+        ))),
+    }
+}
+
+/// The same failure with this format's name for the parameter.
+pub(super) fn in_our_words(error: Error) -> Error {
+    crossing::in_words_of(Format::GenerateContent, error)
+}
+
+/// The request in the common form, for candidates of other formats. What only this format has and no answer depends on
+/// is left out for them, and named.
+fn common_form(
+    routed: &mut Routed,
+    head: &GenerateHead,
+    ctx: &RequestContext,
+    body: &Bytes,
+) -> Result<Option<Arc<GenerateRequest>>, Error> {
+    let hints: Vec<&str> = head.ignored_hints().collect();
+    ctx.note_ignored(&hints);
+    let reasons = routed.model.reasoning || routed.model.simulated;
+    let decode = || -> Result<GenerateRequest, DecodeError> {
+        let mut request = gemini::decode_request(body)?;
+        if !reasons {
+            // A model that does not reason need not be told how.
+            request.thinking = None;
+            request.reasoning_effort = None;
+        }
+        Ok(request)
+    };
+    let common = crossing::common_form(routed, Format::GenerateContent, ctx, decode)?;
+    if common.is_some() {
+        let own: Vec<&str> = head.own_hints().collect();
+        ctx.note_ignored(&own);
+        if !reasons && head.says_how_to_reason {
+            ctx.note_ignored(&["generationConfig.thinkingConfig"]);
+        }
+    }
+    Ok(common)
+}
+
+pub(super) fn asked(head: &GenerateHead) -> Asked {
+    Asked {
+        max_tokens: head
+            .max_tokens
+            .map(|cap| (cap, "generationConfig.maxOutputTokens")),
+        response_format: (head.response_format, "generationConfig.responseMimeType"),
+        tools: head.tools > 0,
+        media: head.media,
+        audio_output: false,
+    }
+}
+
+pub(super) fn demand(head: &GenerateHead, body_bytes: usize) -> Demand {
+    let body_bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
+    let inline = head.media.inline_bytes;
+    // A picture is charged by its size on the model's grid, whatever its bytes; other media at most by their bytes.
+    let only_pictures = head.media.files == 0 && head.media.audio == 0;
+    Demand {
+        text_bytes: body_bytes.saturating_sub(inline),
+        tokens: 0,
+        messages: u64::from(head.contents),
+        media_bytes: if only_pictures { 0 } else { inline },
+        images: u64::from(head.media.images),
+        max_tokens: head.max_tokens,
+        n: u64::from(head.candidates),
+    }
+}
+
+fn encode_whole(
+    payload: Payload<GenerateResponse>,
+    outline: Option<&Outline>,
+    public_model: &str,
+    cost: Credits,
+    show_reasoning: bool,
+) -> Result<Bytes, Error> {
+    match payload {
+        Payload::Raw(Format::GenerateContent, bytes) => {
+            // Whose the seals are is known to the adapter alone, which has looked at the answer.
+            let head = outline.and_then(|outline| outline.get::<ResponseHead>());
+            let head = head.ok_or_else(crossing::wrong_format)?;
+            Ok(gemini::splice_response(&bytes, head, public_model, Some(cost)))
+        }
+        Payload::Raw(..) => Err(crossing::wrong_format()),
+        Payload::Common(response) => Ok(Bytes::from(gemini::encode_response(
+            &response,
+            public_model,
+            Some(cost),
+            show_reasoning,
+        ))),
+    }
+}

@@ -1,0 +1,221 @@
+//! The adapter.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tollgate_formats::gemini::{
+    GenerateHead, Purpose, StreamDecoder, carry, decode_response, encode_request, inspect_response,
+    splice_request, validate,
+};
+use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
+use tollgate_formats::seal::origin_of;
+use tollgate_types::generate::GenerateRequest;
+use tollgate_types::{Error, Format, RequestId};
+use tollgate_upstream::{
+    CallContext, EmbedProvider, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider,
+    TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
+};
+
+use super::access::{Access, path_of};
+use super::{listing, stream};
+use crate::crossing::{self, not_in_format};
+use crate::http::{EndpointError, HttpClient, RequestBody, Response, Timeouts};
+use crate::refusal;
+
+/// A provider that speaks Gemini's format.
+#[derive(Debug)]
+pub struct Gemini {
+    id: Arc<str>,
+    /// Marks the reasoning that comes from here.
+    origin: String,
+    pub(super) http: Arc<HttpClient>,
+    pub(super) access: Access,
+}
+
+impl Gemini {
+    /// The provider of the configuration block `id`.
+    pub fn new(id: Arc<str>, access: Access, http: Arc<HttpClient>) -> Result<Self, EndpointError> {
+        if access.is_secure() {
+            http.check_tls()?;
+        }
+        Ok(Self {
+            origin: origin_of(&id),
+            id,
+            http,
+            access,
+        })
+    }
+
+    pub(super) async fn post(
+        &self,
+        ctx: &CallContext,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response, UpstreamError> {
+        let timeouts = Timeouts {
+            headers: ctx.header_timeout,
+            idle: ctx.idle_timeout,
+        };
+        let endpoint = self.access.at(path)?;
+        let response = self
+            .http
+            .post(&endpoint, RequestBody::from(body), timeouts)
+            .await?;
+        if !(200..300).contains(&response.status) {
+            return Err(refusal::from_response(response, self.http.settings()).await);
+        }
+        Ok(response)
+    }
+
+    /// The bytes for the upstream.
+    fn prepare(&self, call: &TextCall) -> Result<Bytes, UpstreamError> {
+        if call.format != Format::GenerateContent {
+            let mut request = crossing::common_form(call)?;
+            drop_foreign_reasoning(&mut request, &self.origin);
+            return Ok(Bytes::from(encode_request(&request, call.clamp_output)));
+        }
+        let known = call
+            .outline
+            .as_ref()
+            .and_then(|outline| outline.get::<GenerateHead>());
+        let looked_again;
+        let head = match known {
+            Some(head) => head,
+            None => {
+                looked_again =
+                    validate(&call.body, Purpose::Generate).map_err(|error| not_in_format(&error))?;
+                &looked_again
+            }
+        };
+        Ok(splice_request(
+            &call.body,
+            head,
+            &call.upstream_model,
+            &self.origin,
+            call.clamp_output,
+        ))
+    }
+
+    async fn whole(
+        &self,
+        ctx: &CallContext,
+        call: &TextCall,
+        response: Response,
+    ) -> Result<TextReply, UpstreamError> {
+        let body = response.whole(self.http.settings().body_limit).await?;
+        let no_answer = |what: &str| UpstreamError::protocol(format!("{what} ({} bytes)", body.len()));
+        let head = inspect_response(&body, &self.origin)
+            .map_err(|_| no_answer("the answer is not a JSON object"))?;
+        if head.is_error {
+            return Err(refusal::from_object(&body));
+        }
+        if head.candidates == 0 {
+            return Err(match head.is_blocked {
+                true => blocked(),
+                false => no_answer("the answer has no candidates"),
+            });
+        }
+        if head.is_malformed && !head.has_content {
+            return Err(no_answer("the model failed at its own answer"));
+        }
+        if call.format != Format::GenerateContent {
+            let answer = decode_response(&body, seconds(ctx.request), &ctx.request.to_string())
+                .map_err(|_| no_answer("the answer cannot be read"))?;
+            return Ok(crossing::whole(
+                answer,
+                &self.origin,
+                head.usage,
+                head.output_bytes,
+            ));
+        }
+        Ok(TextReply::Whole(TextAnswer {
+            payload: Payload::Raw(Format::GenerateContent, body),
+            usage: head.usage,
+            output_bytes: head.output_bytes,
+            outline: Some(Outline::new(head)),
+        }))
+    }
+}
+
+/// The prompt was refused, under a status of 200.
+pub(super) fn blocked() -> UpstreamError {
+    UpstreamError::new(
+        UpstreamErrorKind::ContentBlocked,
+        UpstreamCause::Status,
+        "the prompt was blocked",
+    )
+}
+
+/// When the request came, which its id tells (UUIDv7): the format has no seconds in its answers.
+fn seconds(request: RequestId) -> i64 {
+    i64::try_from((request.as_u128() >> 80) / 1_000).unwrap_or(0)
+}
+
+#[async_trait]
+impl TextProvider for Gemini {
+    async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError> {
+        let body = self.prepare(call)?;
+        if !call.stream {
+            let path = path_of(&call.upstream_model, "generateContent");
+            let response = self.post(ctx, &path, body).await?;
+            return self.whole(ctx, call, response).await;
+        }
+        let path = path_of(&call.upstream_model, "streamGenerateContent?alt=sse");
+        let response = self.post(ctx, &path, body).await?;
+        if response.media_type() == "text/event-stream" {
+            let events = stream::open(response, call, &self.origin)?;
+            return Ok(TextReply::Stream(match call.format {
+                Format::GenerateContent => events,
+                _ => {
+                    let decoder = StreamDecoder::new(seconds(ctx.request), &ctx.request.to_string());
+                    crossing::stream(events, decoder, &self.origin)
+                }
+            }));
+        }
+        // A JSON body says what is wrong; anything else is not what was asked for.
+        let body = response.beginning(self.http.settings()).await;
+        match inspect_response(&body, &self.origin) {
+            Ok(head) if head.is_error => Err(refusal::from_object(&body)),
+            Ok(head) if head.is_blocked => Err(blocked()),
+            _ => Err(UpstreamError::protocol(format!(
+                "asked for a stream, got {} bytes of another type",
+                body.len()
+            ))),
+        }
+    }
+
+    fn takes(&self, format: Format) -> bool {
+        format == Format::GenerateContent
+    }
+
+    fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
+        let mut ignored = carry(request)?;
+        if has_foreign_reasoning(request, &self.origin) {
+            ignored.push("reasoning".to_owned());
+        }
+        Ok(ignored)
+    }
+}
+
+#[async_trait]
+impl Provider for Gemini {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn text(&self) -> Option<&dyn TextProvider> {
+        Some(self)
+    }
+
+    fn embeddings(&self) -> Option<&dyn EmbedProvider> {
+        Some(self)
+    }
+
+    async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
+        tokio::time::timeout(timeout, listing::all(self, timeout))
+            .await
+            .unwrap_or_else(|_| Err(UpstreamError::timeout("no list of models in time")))
+    }
+}

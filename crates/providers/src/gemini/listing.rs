@@ -1,0 +1,90 @@
+//! `GET /models`, page by page.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tollgate_upstream::{ListedModel, UpstreamError};
+
+use super::adapter::Gemini;
+use crate::http::Timeouts;
+use crate::refusal;
+
+/// The most bytes of a page, and the most pages.
+const LIMIT: usize = 4 << 20;
+const MOST_PAGES: usize = 20;
+/// What a model must do to be one that can be called here.
+const METHODS: &[&str] = &["generateContent", "embedContent"];
+
+/// Every model.
+pub(super) async fn all(provider: &Gemini, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
+    let (mut models, mut path) = (Vec::new(), "/models?pageSize=1000".to_owned());
+    for _ in 0..MOST_PAGES {
+        let endpoint = provider.access.at(&path)?;
+        let response = provider.http.get(&endpoint, Timeouts::brief(timeout)).await?;
+        if response.status != 200 {
+            return Err(refusal::from_response(response, provider.http.settings()).await);
+        }
+        let (page, next) = read(&response.whole(LIMIT).await?)?;
+        models.extend(page);
+        match next {
+            Some(token) => path = format!("/models?pageSize=1000&pageToken={token}"),
+            None => break,
+        }
+    }
+    Ok(models)
+}
+
+/// Reads a page, and the token of the next one.
+fn read(body: &[u8]) -> Result<(Vec<ListedModel>, Option<String>), UpstreamError> {
+    let no_list = || UpstreamError::protocol("the answer is no list of models");
+    let value: Value = serde_json::from_slice(body).map_err(|_| no_list())?;
+    let records = value
+        .get("models")
+        .and_then(Value::as_array)
+        .ok_or_else(no_list)?;
+    let next = value.get("nextPageToken").and_then(Value::as_str);
+    let fits =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b'=' | b'%');
+    let next = next.filter(|token| !token.is_empty() && token.bytes().all(fits));
+    Ok((
+        records.iter().filter_map(model).collect(),
+        next.map(str::to_owned),
+    ))
+}
+
+fn model(record: &Value) -> Option<ListedModel> {
+    let name = record.get("name")?.as_str()?;
+    let methods = record.get("supportedGenerationMethods").and_then(Value::as_array);
+    let is_known = |method: &Value| method.as_str().is_some_and(|method| METHODS.contains(&method));
+    if !methods.is_none_or(|methods| methods.iter().any(is_known)) {
+        return None;
+    }
+    Some(ListedModel {
+        name: name.strip_prefix("models/").unwrap_or(name).to_owned(),
+        context_window: record.get("inputTokenLimit").and_then(Value::as_u64),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_read() {
+        let body = r#"{"models":[
+            {"name":"models/a","inputTokenLimit":1000,"supportedGenerationMethods":["generateContent"]},
+            {"name":"models/b","supportedGenerationMethods":["predict"]},
+            {"name":"tunedModels/c"}, {"no":"name"}],"nextPageToken":"t-1"}"#;
+        let (models, next) = read(body.as_bytes()).unwrap();
+        let shown: Vec<(&str, Option<u64>)> = models
+            .iter()
+            .map(|model| (&*model.name, model.context_window))
+            .collect();
+        assert_eq!(shown, [("a", Some(1_000)), ("tunedModels/c", None)]);
+        assert_eq!(next.as_deref(), Some("t-1"));
+        for wrong in ["", "<html>", "{}", r#"{"models":{}}"#] {
+            assert!(read(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+        assert_eq!(read(br#"{"models":[],"nextPageToken":"a b"}"#).unwrap().1, None);
+    }
+}

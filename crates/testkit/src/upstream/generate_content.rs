@@ -1,0 +1,227 @@
+//! The same answers in Gemini's format: `POST …/models/{model}:generateContent` and `:streamGenerateContent`, and the
+//! vectors of `:batchEmbedContents`.
+
+use serde_json::{Value, json};
+
+use super::answer::{Answer, Usage};
+use super::chat_request::{ChatRequest, Shape};
+use super::composed::{Choice, Composed};
+use super::stream::Event;
+
+/// What a path of this format asks for: the model, and what it is to do.
+pub(super) fn target(path: &str) -> Option<(&str, &str)> {
+    let (_, target) = path.split_once("/models/")?;
+    let (model, action) = target.rsplit_once(':')?;
+    let is_known = matches!(
+        action,
+        "generateContent" | "streamGenerateContent" | "batchEmbedContents"
+    );
+    is_known.then_some((model, action))
+}
+
+/// Reads a request body; the error is the text of the 400 that a provider would send.
+pub(super) fn parse(path: &str, body: &[u8]) -> Result<ChatRequest, String> {
+    let (model, action) = target(path).unwrap_or_default();
+    let value: Value =
+        serde_json::from_slice(body).map_err(|error| format!("Invalid JSON payload received. {error}"))?;
+    let contents = value.get("contents").and_then(Value::as_array);
+    let Some(contents) = contents.filter(|contents| !contents.is_empty()) else {
+        return Err("* GenerateContentRequest.contents: contents is not specified".to_owned());
+    };
+    let config = |name: &str| value.pointer(&format!("/generationConfig/{name}"));
+    let text_bytes: usize = contents.iter().map(|content| text_of(content).len()).sum();
+    let is_model = |content: &&&Value| content.get("role").and_then(Value::as_str) == Some("model");
+    let stops = config("stopSequences").and_then(Value::as_array);
+    Ok(ChatRequest {
+        shape: Shape::Content,
+        model: model.to_owned(),
+        stream: action == "streamGenerateContent",
+        choices: config("candidateCount").and_then(Value::as_u64).unwrap_or(1) as usize,
+        max_tokens: config("maxOutputTokens").and_then(Value::as_u64),
+        stops: stops
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect(),
+        last_user_text: contents
+            .iter()
+            .rev()
+            .find(|content| !is_model(&content))
+            .map(text_of)
+            .unwrap_or_default(),
+        prompt_tokens: (text_bytes as u64).div_ceil(4).max(1),
+        ..ChatRequest::default()
+    })
+}
+
+fn text_of(content: &Value) -> String {
+    let parts = content.get("parts").and_then(Value::as_array);
+    let texts = parts
+        .into_iter()
+        .flatten()
+        .filter_map(|part| part.get("text")?.as_str());
+    texts.collect()
+}
+
+/// The answer to `:batchEmbedContents`: a vector of three numbers for each text, told apart by its length.
+pub(super) fn embeddings(body: &[u8]) -> String {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let requests = value.get("requests").and_then(Value::as_array);
+    let texts: Vec<String> = requests
+        .into_iter()
+        .flatten()
+        .map(|request| text_of(&request["content"]))
+        .collect();
+    let vectors: Vec<Value> = texts
+        .iter()
+        .map(|text| json!({"values": [0.5, -0.25, text.len()]}))
+        .collect();
+    let tokens: usize = texts.iter().map(|text| text.len().div_ceil(4)).sum();
+    json!({"embeddings": vectors, "usageMetadata": {"promptTokenCount": tokens}}).to_string()
+}
+
+/// The whole body, as JSON text.
+pub(super) fn body(answer: &Answer, composed: &Composed) -> String {
+    let candidates: Vec<Value> = composed
+        .choices
+        .iter()
+        .enumerate()
+        .map(|(index, choice)| {
+            let parts: Vec<Value> = pieces(choice, composed, true)
+                .into_iter()
+                .map(|(part, _)| part)
+                .collect();
+            json!({
+                "content": {"role": "model", "parts": parts},
+                "finishReason": finish_reason(choice),
+                "index": index,
+            })
+        })
+        .collect();
+    let mut object = envelope(composed, candidates);
+    if let Some(usage) = usage(answer, composed, composed.tokens.completion) {
+        object["usageMetadata"] = usage;
+    }
+    object.to_string()
+}
+
+/// All events; the last one says why each candidate ended.
+pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
+    let (mut events, mut said) = (Vec::new(), 0);
+    for (index, choice) in composed.choices.iter().enumerate() {
+        for (part, tokens) in pieces(choice, composed, false) {
+            said += tokens;
+            let candidate = json!({"content": {"role": "model", "parts": [part]}, "index": index});
+            let mut object = envelope(composed, vec![candidate]);
+            if let Some(usage) = usage(answer, composed, said) {
+                object["usageMetadata"] = usage;
+            }
+            events.push(event(object, said, None));
+        }
+    }
+    let last = composed.choices.iter().enumerate().map(|(index, choice)| {
+        json!({
+            "content": {"role": "model", "parts": [{"text": ""}]},
+            "finishReason": finish_reason(choice),
+            "index": index,
+        })
+    });
+    let mut object = envelope(composed, last.collect());
+    let report = usage(answer, composed, composed.tokens.completion);
+    if let Some(usage) = &report {
+        object["usageMetadata"] = usage.clone();
+    }
+    let report = report.map(|usage| usage.to_string());
+    events.push(Event {
+        content: false,
+        ..event(object, said, report)
+    });
+    events
+}
+
+/// An event that an endless stream repeats.
+pub(super) fn filler(composed: &Composed, said: u64) -> Event {
+    let candidate = json!({"content": {"role": "model", "parts": [{"text": " more"}]}, "index": 0});
+    event(envelope(composed, vec![candidate]), said + 1, None)
+}
+
+fn event(object: Value, said: u64, usage: Option<String>) -> Event {
+    Event {
+        data: object.to_string(),
+        said,
+        usage,
+        content: true,
+    }
+}
+
+fn envelope(composed: &Composed, candidates: Vec<Value>) -> Value {
+    json!({"candidates": candidates, "modelVersion": composed.model, "responseId": composed.id})
+}
+
+/// The parts of a candidate with their tokens, in one part for each kind or one for each token. The part behind the
+/// reasoning is signed.
+fn pieces(choice: &Choice, composed: &Composed, whole: bool) -> Vec<(Value, u64)> {
+    let mut parts = Vec::new();
+    let mut push = |tokens: &[String], thought: bool| {
+        let groups: Vec<&[String]> = match whole {
+            true if tokens.is_empty() => Vec::new(),
+            true => vec![tokens],
+            false => tokens.chunks(1).collect(),
+        };
+        for group in groups {
+            let mut part = json!({"text": group.concat()});
+            if thought {
+                part["thought"] = json!(true);
+            }
+            parts.push((part, group.len() as u64));
+        }
+    };
+    push(&choice.reasoning, true);
+    let thoughts = parts_count(choice.reasoning.len(), whole);
+    push(&[&*choice.text, &*choice.refusal].concat(), false);
+    for call in &choice.tool_calls {
+        let args: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+        let part = json!({"functionCall": {"name": call.name, "args": args}});
+        parts.push((part, call.pieces().len() as u64));
+    }
+    if !choice.reasoning.is_empty()
+        && let Some((part, _)) = parts.get_mut(thoughts)
+    {
+        part["thoughtSignature"] = json!(format!("sig-{}", composed.id));
+    }
+    parts
+}
+
+fn parts_count(tokens: usize, whole: bool) -> usize {
+    if whole { tokens.min(1) } else { tokens }
+}
+
+fn finish_reason(choice: &Choice) -> &str {
+    match choice.finish_reason.as_str() {
+        "stop" | "tool_calls" => "STOP",
+        "length" => "MAX_TOKENS",
+        "content_filter" => "SAFETY",
+        other => other,
+    }
+}
+
+/// The usage as far as `completion` tokens; `None` when there is to be none.
+fn usage(answer: &Answer, composed: &Composed, completion: u64) -> Option<Value> {
+    let tokens = composed.tokens;
+    match &answer.usage {
+        Usage::Missing => None,
+        Usage::Null => Some(Value::Null),
+        Usage::Raw(text) => serde_json::from_str(text).ok(),
+        Usage::Counted | Usage::Fixed { .. } => {
+            let thoughts = tokens.reasoning.min(completion);
+            Some(json!({
+                "promptTokenCount": tokens.prompt,
+                "cachedContentTokenCount": tokens.cached,
+                "candidatesTokenCount": completion - thoughts,
+                "thoughtsTokenCount": thoughts,
+                "totalTokenCount": tokens.prompt + completion,
+            }))
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Requests for generated content: what is valid can be forwarded as a valid request, and what the common form has a place
+//! for survives it.
+
+#![no_main]
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use tollgate_formats::gemini::{
+    Purpose, decode_count, decode_request, embed_request, embed_requests, encode_request, splice_request, validate,
+};
+
+const ORIGIN: &str = "0123456789abcdef";
+
+fuzz_target!(|data: &[u8]| {
+    let body = Bytes::copy_from_slice(data);
+    let _ = decode_count(&body);
+    let _ = embed_request(&body);
+    let _ = embed_requests(&body);
+    let decoded = decode_request(&body);
+    let head = match validate(&body, Purpose::Generate) {
+        Ok(head) => head,
+        Err(error) => {
+            assert_eq!(decoded.err(), Some(error));
+            return;
+        }
+    };
+    let spliced = splice_request(&body, &head, "gemini-3-x", ORIGIN, Some(7));
+    let again = validate(&spliced, Purpose::Generate).expect("what is forwarded is valid");
+    assert_eq!(again.max_tokens, head.max_tokens.or(Some(7)));
+    assert_eq!((again.contents, again.tools), (head.contents, head.tools));
+    let Ok(decoded) = decoded else { return };
+    // Without a conversation there is nothing to write.
+    if let Ok(again) = decode_request(&encode_request(&decoded, None)) {
+        assert_eq!(again.tools, decoded.tools);
+        assert_eq!(again.response_format, decoded.response_format);
+    }
+});
