@@ -165,7 +165,9 @@ start_server() {
     if [ "$storage" = postgres ]; then
         database=tollgate_sdk_$$
         psql --quiet --no-psqlrc "$TEST_PG_URL" --command "create database $database"
-        export TOLLGATE_STORAGE__URL=${TEST_PG_URL%/*}/$database
+        export TOLLGATE_STORAGE__URL=${TEST_PG_URL%/*}/$database TOLLGATE_SERVICE__PEPPER_ENV=SDK_PEPPER
+        export SDK_PEPPER=a-secret-of-a-server-that-lives-for-minutes
+        tollgate migrate >&2
     fi
     mkfifo "$work/banner"
     "$bin" serve --listen 127.0.0.1:0 --admin 127.0.0.1:0 --data "$work/data" ${config:+--config "$config"} \
