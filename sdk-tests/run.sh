@@ -29,7 +29,8 @@ Settings in the environment reach the server, for instance TOLLGATE_STORAGE__URL
   --case TEXT        only cases whose name has TEXT in it
   SDK_TRACE=1        print where a case failed
 
-A case is `absent` when the server's /openapi.json lacks the path that it is about.
+A case is skipped when the server lacks what it needs, for instance the path in its /openapi.json. Where the script has
+started the server, that is a failure.
 Exit status: 0 when every case passed and the ledger is clean, 1 otherwise, 2 for wrong arguments.
 TEXT
 }

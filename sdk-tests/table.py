@@ -54,11 +54,11 @@ def print_group(
     for case in cases:
         print(f"{case:<{width}}  " + "  ".join(f"{cell(case, client):<{len(client)}}" for client in clients).rstrip())
     print()
-    absent = Counter(results[case, client]["detail"] for case, client, result in cells if result == "absent")
-    for detail, count in absent.items():
-        print(f"absent  {count} times: {detail}")
+    skipped = Counter(results[row[:2]]["detail"] for row in cells if row[2] in ("skip", "SKIP"))
+    for detail, count in skipped.items():
+        print(f"skipped {count} times: {detail}")
     for case, client, result in cells:
-        if result not in ("pass", "absent", "MISSING"):
+        if result == "FAIL":
             print(f"{result}  {client}  {case}: {results[case, client]['detail']}")
     for client in clients:
         unreported = [case for case, other, result in cells if other == client and result == "MISSING"]

@@ -17,7 +17,7 @@ test('completions', [PATH], async () => {
 });
 
 test('completions several', [PATH], async () => {
-  const { choices } = await ask(['one', 'two']);
+  const { choices } = await ask(undefined, { n: 2 });
   equal(choices.map((choice) => choice.index), [0, 1], 'indexes');
   check(choices.every((choice) => choice.text), 'a text is empty');
 });

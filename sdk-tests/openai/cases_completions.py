@@ -28,7 +28,7 @@ def text() -> None:
 
 @case("completions several", PATH)
 def several() -> None:
-    completion = ask(["one", "two"])
+    completion = ask(n=2)
     equal([choice.index for choice in completion.choices], [0, 1], "indexes")
     check(all(choice.text for choice in completion.choices), "a text is empty")
 
