@@ -174,7 +174,7 @@ test('tools round trip', [], async () => {
   check(second.choices[0].message.content, 'there is no content');
 });
 
-test('tools in parallel, the whole loop', ['simulator'], async () => {
+test('tools in parallel, the whole loop', ['simulator', 'gateway'], async () => {
   const prompt = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]';
   const { message } = (await ask(prompt, { tools: [WEATHER] })).choices[0];
   const cities = message.tool_calls.map((call) => JSON.parse(call.function.arguments).city);
@@ -193,7 +193,7 @@ test('tools in parallel, the whole loop', ['simulator'], async () => {
   equal(single.choices[0].message.tool_calls.length, 1, 'calls that are not parallel');
 });
 
-test('image', ['simulator'], async () => {
+test('image', ['simulator', 'gateway'], async () => {
   const completion = await ask([
     { type: 'text', text: 'What is it?' },
     { type: 'image_url', image_url: { url: `data:image/png;base64,${PNG}`, detail: 'low' } },

@@ -182,7 +182,7 @@ def tools_round_trip() -> None:
     check(second.choices[0].message.content, "there is no content")
 
 
-@case("tools in parallel, the whole loop", "simulator")
+@case("tools in parallel, the whole loop", "simulator", "gateway")
 def tools_in_parallel() -> None:
     prompt = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]'
     message = client().chat.completions.create(model=MODEL, messages=user(prompt), tools=[WEATHER]).choices[0].message
@@ -202,7 +202,7 @@ def tools_in_parallel() -> None:
     equal(len(single.choices[0].message.tool_calls), 1, "calls that are not parallel")
 
 
-@case("image", "simulator")
+@case("image", "simulator", "gateway")
 def image() -> None:
     parts = [
         {"type": "text", "text": "What is it?"},
