@@ -6,7 +6,7 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use tollgate_formats::openai_responses::{
-    Echo, RequestEdits, decode_request, encode_request, input_items, prepend_items, splice_request, validate,
+    Echo, RequestEdits, decode_request, encode_request, input_items, splice_request, validate, with_items,
 };
 use tollgate_fuzz::tree;
 
@@ -36,8 +36,8 @@ fuzz_target!(|data: &[u8]| {
     Echo::of(&body).expect("what is valid can be said again");
     let _ = decode_request(&encode_request(&decoded, Some(2_000)));
     let items = input_items(&body).expect("what is valid has items");
-    let joined = prepend_items(&body, &items).expect("what is valid can be gone on from");
-    assert_eq!(input_items(&joined).expect("it has items").len(), 2 * items.len());
+    let joined = with_items(&body, &items).expect("what is valid can be gone on from");
+    assert_eq!(input_items(&joined).expect("it has items"), items);
 
     let edits = RequestEdits {
         model: "up\"stream",

@@ -22,6 +22,7 @@ use tollgate_types::{AccountId, Clock, Error, ErrorCode, RequestId, Retry};
 
 use crate::auth::Gate;
 use crate::context::RequestContext;
+use crate::family::Family;
 
 /// Largest message that is taken.
 pub const MOST_MESSAGE_BYTES: usize = 16 << 20;
@@ -230,7 +231,8 @@ impl Session {
         let now = sessions.clock.now();
         let id = RequestId::from_u128(sessions.ids.next(now));
         let started = sessions.clock.monotonic_micros();
-        let Some(ctx) = RequestContext::new(id, now, started, self.peer, Duration::MAX) else {
+        let Some(ctx) = RequestContext::new(id, now, started, self.peer, Family::Common, Duration::MAX)
+        else {
             let never = Error::internal("a request id is not a header value");
             return Turn {
                 id,

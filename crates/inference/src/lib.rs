@@ -7,12 +7,12 @@ mod chunks;
 pub mod completions;
 mod crossing;
 pub mod embeddings;
-mod lenient;
 pub mod generate_content;
+mod lenient;
 pub mod messages;
-pub mod responses;
 pub mod moderations;
 mod policy;
+pub mod responses;
 mod structured_output;
 
 use std::sync::Arc;

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tollgate_formats::anthropic_messages::MessagesHead;
+use tollgate_formats::gemini::GenerateHead;
 use tollgate_formats::openai_chat::ChatHead;
+use tollgate_formats::openai_completions::CompletionHead;
+use tollgate_formats::openai_responses::ResponsesHead;
 use tollgate_formats::{ResponseFormatKind, hub};
 use tollgate_pipeline::{Routed, Structured};
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
@@ -81,7 +84,21 @@ fn asks_for_json(call: &TextCall) -> bool {
             .get::<MessagesHead<'static>>()
             .map(|head| head.response_format)
     };
+    let completions = || {
+        outline
+            .get::<CompletionHead<'static>>()
+            .map(|head| head.response_format)
+    };
+    let responses = || {
+        outline
+            .get::<ResponsesHead<'static>>()
+            .map(|head| head.response_format)
+    };
+    let contents = || outline.get::<GenerateHead>().map(|head| head.response_format);
     chat.or_else(messages)
+        .or_else(completions)
+        .or_else(responses)
+        .or_else(contents)
         .is_some_and(|kind| kind != ResponseFormatKind::Text)
 }
 

@@ -10,7 +10,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use tollgate_billing::{Demand, Hold};
 use tollgate_types::generate::{File, GenerateRequest, Part};
 use tollgate_types::{Error, ErrorCode};
-use tollgate_upstream::{EmbedCall, FetchError, FetchRequest, Fetched, MediaKind, TextCall};
+use tollgate_upstream::{EmbedCall, FetchError, FetchRequest, Fetched, MediaKind, ModerationCall, TextCall};
 
 use crate::Pipeline;
 use crate::admit::CallRequest;
@@ -37,6 +37,8 @@ pub trait NamesMedia: Sized + Send + Sync {
 }
 
 impl NamesMedia for EmbedCall {}
+
+impl NamesMedia for ModerationCall {}
 
 impl NamesMedia for TextCall {
     async fn fetch_media(

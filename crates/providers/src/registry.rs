@@ -113,8 +113,14 @@ pub trait Adapter: Sync {
 }
 
 /// Every adapter.
-pub const ADAPTERS: &[&dyn Adapter] =
-    &[&Compatible, &Messages, &Responses, &GeminiNative, &Amazon, &Simulated];
+pub const ADAPTERS: &[&dyn Adapter] = &[
+    &Compatible,
+    &Messages,
+    &Responses,
+    &GeminiNative,
+    &Amazon,
+    &Simulated,
+];
 
 /// The provider of a block. Nothing is connected to.
 pub fn build(config: &ProviderConfig, http: &Arc<HttpClient>) -> Result<Arc<dyn Provider>, ConfigError> {

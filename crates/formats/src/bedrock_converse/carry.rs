@@ -1,12 +1,12 @@
 //! What of a request in another format this one cannot be told.
 
-use tollgate_types::generate::{GenerateRequest, Message, Part, ResponseFormat, Role, Tool, ToolChoice};
+use tollgate_types::generate::{GenerateRequest, Message, Part, Role, Tool, ToolChoice};
 use tollgate_types::{Error, ErrorCode};
 
 use super::blocks::{document, picture};
 use super::encode::calls_tools;
 use crate::anthropic_messages::carry::{carry_extra, check_calls, unsupported};
-use crate::anthropic_messages::encode::parted;
+use crate::anthropic_messages::encode::{inline, parted};
 
 /// Refuses what would be lost on the way into this format, with the parameter named as in the common form; answers
 /// which hints are left out.
@@ -26,11 +26,6 @@ pub fn carry(request: &GenerateRequest) -> Result<Vec<String>, Error> {
         (sampling.top_k.is_some(), "top_k", unknown),
         (non_zero(sampling.frequency_penalty), "frequency_penalty", unknown),
         (non_zero(sampling.presence_penalty), "presence_penalty", unknown),
-        (
-            request.response_format == ResponseFormat::JsonObject,
-            "response_format",
-            "must have a schema for this model: send 'json_schema'",
-        ),
         (
             request.parallel_tool_calls == Some(false) && !request.tools.is_empty(),
             "parallel_tool_calls",
@@ -106,8 +101,9 @@ fn carry_message(message: &Message) -> Result<(), Error> {
             // A mark at the part before it.
             Part::CacheBreakpoint => continue,
             Part::Text(_) | Part::Refusal(_) | Part::Reasoning(_) => true,
-            Part::Image { url, .. } => said_by_user && picture(url).is_some(),
-            Part::File(file) => said_by_user && document(file).is_some(),
+            // What is at an address is fetched before it is sent.
+            Part::Image { url, .. } => said_by_user && (inline(url).is_none() || picture(url).is_some()),
+            Part::File(file) => said_by_user && (file.url.is_some() || document(file).is_some()),
             Part::Audio { .. } | Part::Foreign { .. } => false,
         };
         if !fits {

@@ -129,19 +129,15 @@ fn carry_message(message: &Message) -> Result<(), Error> {
             Part::Text(_) | Part::Refusal(_) | Part::Reasoning(_) => true,
             Part::Image { url, .. } => {
                 let is_picture = |(mime_type, _): (&str, &str)| mime_type.starts_with("image/");
-                message.role != Role::System && inline(url).is_some_and(is_picture)
+                // What is at an address is fetched before it is sent.
+                message.role != Role::System && inline(url).is_none_or(is_picture)
             }
             Part::Audio { .. } => message.role == Role::User,
             Part::File(file) => message.role != Role::System && has_bytes(file),
             Part::Foreign { .. } => false,
         };
         if !fits {
-            let what = match part {
-                Part::Image { url, .. } if inline(url).is_none() => {
-                    "is a picture at an address, which this model does not take; send its bytes inline"
-                }
-                _ => "is a kind of content that this model does not take here",
-            };
+            let what = "is a kind of content that this model does not take here";
             return Err(unsupported(&message.place.part(index), what));
         }
         index += 1;
@@ -171,7 +167,9 @@ fn carry_message(message: &Message) -> Result<(), Error> {
 }
 
 fn has_bytes(file: &File) -> bool {
-    file.text.is_some() || file.data.as_deref().is_some_and(|data| inline(data).is_some())
+    file.text.is_some()
+        || file.url.is_some()
+        || file.data.as_deref().is_some_and(|data| inline(data).is_some())
 }
 
 fn is_object(arguments: &str) -> bool {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tollgate_formats::openai_responses::{
     Echo, EventKind, Identity, Relay, RequestEdits, StreamDecoder, StreamEncoder, decode_request,
     decode_response, dress_event, encode_request, encode_response, input_items, inspect_response,
-    prepend_items, response_in_event, sequence_number, splice_request, splice_response, validate,
+    response_in_event, sequence_number, splice_request, splice_response, validate, with_items,
 };
 use tollgate_formats::sse::EventReader;
 use tollgate_types::generate::{FinishReason, GenerateRequest, Part};
@@ -177,8 +177,8 @@ proptest! {
         let body = altered(&changes);
         if validate(&body).is_err() { return Ok(()) }
         let before = [json!({"type": "message", "role": "user", "content": "before"})];
-        let joined = prepend_items(&body, &before).unwrap();
         let expected: Vec<Value> = before.into_iter().chain(input_items(&body).unwrap()).collect();
+        let joined = with_items(&body, &expected).unwrap();
         prop_assert_eq!(input_items(&joined).unwrap(), expected);
         prop_assert_eq!(validate(&joined).unwrap().previous_response_id, None);
     }
@@ -192,7 +192,7 @@ proptest! {
             let text = Bytes::copy_from_slice(text);
             let _ = validate(&text);
             let _ = decode_request(&text);
-            let _ = prepend_items(&text, &[]);
+            let _ = with_items(&text, &[]);
             if let Ok(head) = inspect_response(&text, ORIGIN) {
                 let _ = splice_response(&text, &head, &identity(), &Usage::ZERO, Credits::ZERO);
             }

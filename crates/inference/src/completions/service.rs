@@ -9,15 +9,15 @@ use tollgate_edge::RequestContext;
 use tollgate_formats::openai_chat::{inspect_response, splice_response};
 use tollgate_formats::openai_completions::{self, BEYOND_CHAT, CompletionHead, Field, StreamEncoder};
 use tollgate_formats::{Media, openai_chat};
-use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
-use tollgate_types::generate::GenerateResponse;
+use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed, Structure};
+use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall, TextProvider};
 
 use crate::admission::admit;
 use crate::capabilities::{self, Asked};
 use crate::chunks::Events;
-use crate::crossing;
+use crate::{crossing, lenient};
 
 const ENDPOINT: &str = "/v1/completions";
 
@@ -35,14 +35,8 @@ pub(super) async fn create(
     caller: Caller,
     body: Bytes,
 ) -> Result<Answer, Error> {
-    let head = openai_completions::validate(&body)?;
-    let mut routed = pipeline.route(&head.model)?;
-    capabilities::check(&routed.model, &asked(&head))?;
-    check_providers(&mut routed, &head)?;
-    note_ignored(&routed, &head, ctx);
-    let common = crossing::common_form(&mut routed, Format::Completions, ctx, || {
-        openai_completions::decode_request(&body)
-    })?;
+    let (checked, body) = lenient::checked(&caller, ctx, body, |body| check(pipeline, ctx, body))?;
+    let Checked { head, routed, common } = checked;
     let public_model = routed.public_model.clone();
     let include_usage = head.include_usage;
     let request = CallRequest {
@@ -60,13 +54,14 @@ pub(super) async fn create(
             clamp_output: None,
             output_cap: 0,
             common,
-            outline: Some(Outline::new(head.into_owned())),
+            outline: Some(Outline::new(head)),
             body: body.clone(),
         },
     };
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
+    ctx.note_structure(served.structure.map(Structure::as_str));
     match served.answer {
         Delivered::Whole {
             payload,
@@ -79,6 +74,31 @@ pub(super) async fn create(
         }
         Delivered::Stream(pieces) => Ok(Answer::Stream(Events::new(pieces, public_model, include_usage))),
     }
+}
+
+/// A request that can be made.
+struct Checked {
+    head: CompletionHead<'static>,
+    routed: Routed,
+    common: Option<Arc<GenerateRequest>>,
+}
+
+/// Everything that can be refused before anything is held or sent.
+fn check(pipeline: &Pipeline, ctx: &RequestContext, body: &Bytes) -> Result<Checked, Error> {
+    let head = openai_completions::validate(body)?;
+    let mut routed = pipeline.route(&head.model)?;
+    capabilities::check(&routed.model, &asked(&head))?;
+    check_providers(&mut routed, &head)?;
+    note_ignored(&routed, &head, ctx);
+    let media = Media::default();
+    let common = crossing::common_form(&mut routed, Format::Completions, media, ctx, || {
+        openai_completions::decode_request(body)
+    })?;
+    Ok(Checked {
+        head: head.into_owned(),
+        routed,
+        common,
+    })
 }
 
 /// Keeps the candidates that can be told everything. Fields that the format does not know are let through when a
@@ -122,6 +142,7 @@ fn asked(head: &CompletionHead<'_>) -> Asked {
         max_tokens: Some((head.max_tokens, Field::MaxTokens.as_str())),
         response_format: (head.response_format, Field::ResponseFormat.as_str()),
         tools: false,
+        conversation: "prompt",
         media: Media::default(),
         audio_output: false,
     }

@@ -8,7 +8,7 @@ use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
 use tollgate_formats::DecodeError;
 use tollgate_formats::gemini::{self, GenerateHead, Purpose, ResponseHead};
-use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
+use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed, Structure};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
@@ -16,7 +16,7 @@ use tollgate_upstream::{Outline, Payload, TextCall};
 use super::events::{Events, Framing};
 use crate::admission::admit;
 use crate::capabilities::{self, Asked};
-use crate::crossing;
+use crate::{crossing, lenient};
 
 const WHOLE: &str = "/v1/models/{model}:generateContent";
 const STREAMED: &str = "/v1/models/{model}:streamGenerateContent";
@@ -38,10 +38,8 @@ pub(super) async fn create(
     framing: Option<Framing>,
     body: Bytes,
 ) -> Result<Answer, Error> {
-    let head = gemini::validate(&body, Purpose::Generate)?;
-    let mut routed = pipeline.route(model)?;
-    capabilities::check(&routed.model, &asked(&head)).map_err(in_our_words)?;
-    let common = common_form(&mut routed, &head, ctx, &body)?;
+    let (checked, body) = lenient::checked(&caller, ctx, body, |body| check(pipeline, ctx, model, body))?;
+    let Checked { head, routed, common } = checked;
     let show_reasoning = head.include_thoughts;
     let public_model = routed.public_model.clone();
     let request = CallRequest {
@@ -67,6 +65,7 @@ pub(super) async fn create(
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await.map_err(in_our_words)?;
     ctx.note_upstream_wait(served.upstream_wait);
+    ctx.note_structure(served.structure.map(Structure::as_str));
     match served.answer {
         Delivered::Whole {
             payload,
@@ -91,6 +90,22 @@ pub(super) async fn create(
             ctx.clone(),
         ))),
     }
+}
+
+/// A request that can be made.
+struct Checked {
+    head: GenerateHead,
+    routed: Routed,
+    common: Option<Arc<GenerateRequest>>,
+}
+
+/// Everything that can be refused before anything is held or sent.
+fn check(pipeline: &Pipeline, ctx: &RequestContext, model: &str, body: &Bytes) -> Result<Checked, Error> {
+    let head = gemini::validate(body, Purpose::Generate)?;
+    let mut routed = pipeline.route(model)?;
+    capabilities::check(&routed.model, &asked(&head)).map_err(in_our_words)?;
+    let common = common_form(&mut routed, &head, ctx, body)?;
+    Ok(Checked { head, routed, common })
 }
 
 /// The same failure with this format's name for the parameter.
@@ -118,7 +133,7 @@ fn common_form(
         }
         Ok(request)
     };
-    let common = crossing::common_form(routed, Format::GenerateContent, ctx, decode)?;
+    let common = crossing::common_form(routed, Format::GenerateContent, head.media, ctx, decode)?;
     if common.is_some() {
         let own: Vec<&str> = head.own_hints().collect();
         ctx.note_ignored(&own);
@@ -136,6 +151,7 @@ pub(super) fn asked(head: &GenerateHead) -> Asked {
             .map(|cap| (cap, "generationConfig.maxOutputTokens")),
         response_format: (head.response_format, "generationConfig.responseMimeType"),
         tools: head.tools > 0,
+        conversation: "contents",
         media: head.media,
         audio_output: false,
     }

@@ -8,7 +8,7 @@ use tollgate_billing::{Charge, Demand};
 use tollgate_edge::RequestContext;
 use tollgate_formats::DecodeError;
 use tollgate_formats::openai_responses::{self, Echo, Identity, ResponseHead, ResponsesHead};
-use tollgate_pipeline::{CallRequest, Delivered, Routed};
+use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed, Structure};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Error, Format, ResponseId, Timestamp};
 use tollgate_upstream::{Outline, Payload, TextCall};
@@ -19,7 +19,7 @@ use super::recall::recall;
 use crate::Inference;
 use crate::admission::admit;
 use crate::capabilities::{self, Asked};
-use crate::crossing;
+use crate::{crossing, lenient};
 
 const ENDPOINT: &str = "/v1/responses";
 
@@ -51,12 +51,11 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
     } = request;
     let (account, kept, pipeline) = (caller.account_id(), &inference.kept, &inference.pipeline);
     let recalled = recall(kept, latest, account, body).await?;
-    let in_callers_places = |error: Error| recalled.in_callers_places(error);
-    let body = &recalled.body;
-    let head = validate(body).map_err(in_callers_places)?;
-    let mut routed = pipeline.route(&head.model)?;
-    capabilities::check(&routed.model, &asked(&head))?;
-    let common = common_form(&mut routed, &head, ctx, body).map_err(in_callers_places)?;
+    let checked = lenient::checked(&caller, ctx, recalled.body.clone(), |body| {
+        check(pipeline, ctx, body)
+    });
+    let (checked, body) = checked.map_err(|error| recalled.in_callers_places(error))?;
+    let Checked { head, routed, common } = checked;
     let show_reasoning = head.shows_reasoning;
     let public_model = routed.public_model.clone();
     let identity = Identity {
@@ -83,7 +82,7 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
     let is_relayed = common.is_none() && !routed.model.simulated;
     let echo = match is_relayed {
         true => Echo::default(),
-        false => Echo::of(body)?,
+        false => Echo::of(&body)?,
     };
     let request = CallRequest {
         caller,
@@ -101,13 +100,14 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
             clamp_output: None,
             output_cap: 0,
             common,
-            outline: Some(Outline::new(head.into_owned())),
-            body: body.clone(),
+            outline: Some(Outline::new(head)),
+            body,
         },
     };
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
+    ctx.note_structure(served.structure.map(Structure::as_str));
     let keeper = keeper.is_wanted().then_some(keeper);
     match served.answer {
         Delivered::Whole {
@@ -135,6 +135,26 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
             Ok(Answer::Stream(Box::new(events)))
         }
     }
+}
+
+/// A request that can be made.
+struct Checked {
+    head: ResponsesHead<'static>,
+    routed: Routed,
+    common: Option<Arc<GenerateRequest>>,
+}
+
+/// Everything that can be refused before anything is held or sent.
+fn check(pipeline: &Pipeline, ctx: &RequestContext, body: &Bytes) -> Result<Checked, Error> {
+    let head = validate(body)?;
+    let mut routed = pipeline.route(&head.model)?;
+    capabilities::check(&routed.model, &asked(&head))?;
+    let common = common_form(&mut routed, &head, ctx, body)?;
+    Ok(Checked {
+        head: head.into_owned(),
+        routed,
+        common,
+    })
 }
 
 /// Checks a request that says everything itself.
@@ -170,7 +190,7 @@ fn common_form(
         }
         Ok(request)
     };
-    let common = crossing::common_form(routed, Format::Responses, ctx, decode)?;
+    let common = crossing::common_form(routed, Format::Responses, head.media, ctx, decode)?;
     if common.is_some() {
         let own: Vec<&str> = head.own_hints().collect();
         ctx.note_ignored(&own);

@@ -12,11 +12,11 @@ use tollgate_formats::bedrock_converse::{
 use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::seal::origin_of;
 use tollgate_types::clock::SystemClock;
-use tollgate_types::generate::{GenerateRequest, Part};
+use tollgate_types::generate::{GenerateRequest, Part, ResponseFormat};
 use tollgate_types::{Clock, Error, Format, Retry};
 use tollgate_upstream::{
-    CallContext, ListedModel, Provider, TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError,
-    UpstreamErrorKind,
+    CallContext, ListedModel, MediaKind, Provider, TextCall, TextProvider, TextReply, UpstreamCause,
+    UpstreamError, UpstreamErrorKind,
 };
 
 use super::credentials::{AccessKeys, Credentials};
@@ -270,6 +270,18 @@ impl TextProvider for Bedrock {
 
     fn takes(&self, _format: Format) -> bool {
         false
+    }
+
+    fn forces(&self, format: &ResponseFormat) -> bool {
+        *format != ResponseFormat::JsonObject
+    }
+
+    fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
+        match kind {
+            MediaKind::Image => Some(&["image/png", "image/jpeg", "image/gif", "image/webp"]),
+            MediaKind::Document => Some(&["application/pdf", "text/plain"]),
+            _ => None,
+        }
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {

@@ -62,6 +62,7 @@ fn context(patience: Duration) -> CallContext {
         permit: Permit::Free("test"),
         header_timeout: patience,
         idle_timeout: patience,
+        inspected: false,
     }
 }
 

@@ -14,8 +14,8 @@ use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format, RequestId};
 use tollgate_upstream::{
-    CallContext, EmbedProvider, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider,
-    TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
+    CallContext, EmbedProvider, ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall,
+    TextProvider, TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
 use super::access::{Access, path_of};
@@ -71,7 +71,7 @@ impl Gemini {
 
     /// The bytes for the upstream.
     fn prepare(&self, call: &TextCall) -> Result<Bytes, UpstreamError> {
-        if call.format != Format::GenerateContent {
+        if !call.is_in(Format::GenerateContent) {
             let mut request = crossing::common_form(call)?;
             drop_foreign_reasoning(&mut request, &self.origin);
             return Ok(Bytes::from(encode_request(&request, call.clamp_output)));
@@ -120,7 +120,7 @@ impl Gemini {
         if head.is_malformed && !head.has_content {
             return Err(no_answer("the model failed at its own answer"));
         }
-        if call.format != Format::GenerateContent {
+        if !crossing::relays(ctx, call, Format::GenerateContent) {
             let answer = decode_response(&body, seconds(ctx.request), &ctx.request.to_string())
                 .map_err(|_| no_answer("the answer cannot be read"))?;
             return Ok(crossing::whole(
@@ -166,13 +166,15 @@ impl TextProvider for Gemini {
         let response = self.post(ctx, &path, body).await?;
         if response.media_type() == "text/event-stream" {
             let events = stream::open(response, call, &self.origin)?;
-            return Ok(TextReply::Stream(match call.format {
-                Format::GenerateContent => events,
-                _ => {
-                    let decoder = StreamDecoder::new(seconds(ctx.request), &ctx.request.to_string());
-                    crossing::stream(events, decoder, &self.origin)
-                }
-            }));
+            return Ok(TextReply::Stream(
+                match crossing::relays(ctx, call, Format::GenerateContent) {
+                    true => events,
+                    false => {
+                        let decoder = StreamDecoder::new(seconds(ctx.request), &ctx.request.to_string());
+                        crossing::stream(events, decoder, &self.origin)
+                    }
+                },
+            ));
         }
         // A JSON body says what is wrong; anything else is not what was asked for.
         let body = response.beginning(self.http.settings()).await;
@@ -188,6 +190,14 @@ impl TextProvider for Gemini {
 
     fn takes(&self, format: Format) -> bool {
         format == Format::GenerateContent
+    }
+
+    fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
+        match kind {
+            MediaKind::Image => Some(&["image/png", "image/jpeg", "image/webp"]),
+            MediaKind::Document => Some(&["application/pdf", "text/plain"]),
+            _ => None,
+        }
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {

@@ -53,6 +53,7 @@ fn context(patience: Duration) -> CallContext {
         permit: Permit::Free("test"),
         header_timeout: patience,
         idle_timeout: patience,
+        inspected: false,
     }
 }
 

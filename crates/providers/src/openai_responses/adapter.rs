@@ -59,7 +59,7 @@ impl OpenAiResponses {
 
     /// The bytes for the upstream.
     fn prepare(&self, call: &TextCall) -> Result<Bytes, UpstreamError> {
-        if call.format != Format::Responses {
+        if !call.is_in(Format::Responses) {
             let mut request = crossing::common_form(call)?;
             drop_foreign_reasoning(&mut request, &self.origin);
             return Ok(Bytes::from(encode_request(&request, call.clamp_output)));
@@ -84,7 +84,12 @@ impl OpenAiResponses {
         Ok(splice_request(&call.body, head, edits))
     }
 
-    async fn whole(&self, call: &TextCall, response: Response) -> Result<TextReply, UpstreamError> {
+    async fn whole(
+        &self,
+        ctx: &CallContext,
+        call: &TextCall,
+        response: Response,
+    ) -> Result<TextReply, UpstreamError> {
         let body = response.whole(self.http.settings().body_limit).await?;
         let no_answer = |what: &str| UpstreamError::protocol(format!("{what} ({} bytes)", body.len()));
         let head = inspect_response(&body, &self.origin)
@@ -95,7 +100,7 @@ impl OpenAiResponses {
         if !head.has_output {
             return Err(no_answer("the answer has no output"));
         }
-        if call.format != Format::Responses {
+        if !crossing::relays(ctx, call, Format::Responses) {
             let answer = decode_response(&body).map_err(|_| no_answer("the answer cannot be read"))?;
             return Ok(crossing::whole(
                 answer,
@@ -129,14 +134,16 @@ impl TextProvider for OpenAiResponses {
             return Err(refusal::from_response(response, self.http.settings()).await);
         }
         if !call.stream {
-            return self.whole(call, response).await;
+            return self.whole(ctx, call, response).await;
         }
         if response.media_type() == "text/event-stream" {
             let events = stream::open(response, call, &self.origin)?;
-            return Ok(TextReply::Stream(match call.format {
-                Format::Responses => events,
-                _ => crossing::stream(events, StreamDecoder::default(), &self.origin),
-            }));
+            return Ok(TextReply::Stream(
+                match crossing::relays(ctx, call, Format::Responses) {
+                    true => events,
+                    false => crossing::stream(events, StreamDecoder::default(), &self.origin),
+                },
+            ));
         }
         // A JSON body says what is wrong; anything else is not what was asked for.
         let body = response.beginning(self.http.settings()).await;

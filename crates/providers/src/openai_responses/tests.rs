@@ -51,6 +51,7 @@ fn context(patience: Duration) -> CallContext {
         permit: Permit::Free("test"),
         header_timeout: patience,
         idle_timeout: patience,
+        inspected: false,
     }
 }
 

@@ -26,7 +26,8 @@ impl Shape {
             ("/responses", Shape::Responses),
         ];
         let found = ends.into_iter().find(|(end, _)| path.ends_with(end));
-        let is_content = generate_content::target(path).is_some_and(|(_, action)| action != "batchEmbedContents");
+        let is_content =
+            generate_content::target(path).is_some_and(|(_, action)| action != "batchEmbedContents");
         found
             .map(|(_, shape)| shape)
             .or_else(|| is_content.then_some(Shape::Content))
@@ -74,7 +75,9 @@ impl ChatRequest {
         };
         let said = match shape {
             Shape::Responses => responses_input(&value),
-            Shape::Chat | Shape::Text | Shape::Messages | Shape::Content => value.get("messages").and_then(Value::as_array).cloned(),
+            Shape::Chat | Shape::Text | Shape::Messages | Shape::Content => {
+                value.get("messages").and_then(Value::as_array).cloned()
+            }
         };
         let Some(messages) = said.filter(|list| !list.is_empty()) else {
             return Err(

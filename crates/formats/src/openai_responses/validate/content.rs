@@ -128,7 +128,10 @@ fn part(
         return Err(path.missing(required));
     }
     match kind {
-        Some("input_image") => head.media.images += 1,
+        Some("input_image") => {
+            head.media.images += 1;
+            head.media.addresses += u32::from(inline == 0);
+        }
         Some("input_file") => head.media.files += 1,
         Some("input_audio") => head.media.audio += 1,
         _ => return Ok(()),
