@@ -181,7 +181,6 @@ async fn every_fault_has_its_code_and_its_place() {
         (json!({"inference_geo": "us"}), unsupported, "inference_geo"),
         (json!({"container": "c"}), unsupported, "container"),
         (json!({"mcp_servers": [{}]}), unsupported, "mcp_servers"),
-        (json!({"thread": {"type": "create"}}), unsupported, "thread"),
         (
             json!({"max_completion_tokens": 7}),
             "unknown_parameter",
@@ -198,6 +197,26 @@ async fn every_fault_has_its_code_and_its_place() {
         .gateway
         .set_limits(&scene.account, 10_000, 1_000_000_000)
         .await;
+    scene.nothing_happened().await;
+    scene.finish().await;
+}
+
+#[tokio::test]
+async fn a_thread_is_refused_so_that_clients_go_on_without_one() {
+    let scene = scene().await;
+    let body = saying(NATIVE, "hi", json!({"thread": {"type": "create"}}));
+    let response = send(&scene, &body).await;
+    let error = &response.json()["error"];
+    assert_eq!(
+        (response.status, &error["code"], &error["param"]),
+        (400, &json!("unsupported_parameter"), &json!("thread")),
+        "{}",
+        response.text()
+    );
+    assert_eq!(
+        error["details"],
+        json!({"error_code": "thread_unsupported_request", "unsupported": ["thread"]})
+    );
     scene.nothing_happened().await;
     scene.finish().await;
 }
