@@ -307,7 +307,7 @@ fn standard(data: String) -> String {
         return data;
     }
     let mut data = data.replace('-', "+").replace('_', "/");
-    while data.len() % 4 != 0 {
+    while !data.len().is_multiple_of(4) {
         data.push('=');
     }
     data

@@ -148,16 +148,21 @@ impl Recalled {
         let Some(place) = own_place(param, self.before.len()) else {
             return error;
         };
-        let message = error.message.replace(&format!("'{param}"), &format!("'{place}"));
+        let message = error
+            .message
+            .replace(&format!("'{param}'"), &format!("'{place}'"));
         Error::new(error.code, message).with_param(place)
     }
 }
 
-/// `input[7].role` after five items from before is `input[2].role`.
+/// `input[7].role` after five items from before is `input[2].role`; what is wrong with one from before is wrong with the
+/// response that was named.
 fn own_place(param: &str, before: usize) -> Option<String> {
     let (index, rest) = param.strip_prefix("input[")?.split_once(']')?;
-    let own = index.parse::<usize>().ok()?.checked_sub(before)?;
-    Some(format!("input[{own}]{rest}"))
+    Some(match index.parse::<usize>().ok()?.checked_sub(before) {
+        Some(own) => format!("input[{own}]{rest}"),
+        None => "previous_response_id".to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -168,7 +173,10 @@ mod tests {
     fn places_are_those_of_the_caller() {
         assert_eq!(own_place("input[7].role", 5).as_deref(), Some("input[2].role"));
         assert_eq!(own_place("input[5]", 5).as_deref(), Some("input[0]"));
-        assert_eq!(own_place("input[4].role", 5), None);
+        assert_eq!(
+            own_place("input[4].role", 5).as_deref(),
+            Some("previous_response_id")
+        );
         assert_eq!(own_place("model", 5), None);
     }
 }

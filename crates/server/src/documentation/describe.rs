@@ -39,13 +39,48 @@ pub(super) const BODIES: &[(&str, &str)] = &[
         r#"{"model": "sim/chat", "input": "Say hello."}"#,
     ),
     (
+        "compact_response",
+        r#"{"model": "sim/chat", "input": "Say hello."}"#,
+    ),
+    (
+        "create_completion",
+        r#"{"model": "sim/chat", "prompt": "Once upon a time"}"#,
+    ),
+    (
+        "generate_content",
+        r#"{"contents": [{"role": "user", "parts": [{"text": "Say hello."}]}]}"#,
+    ),
+    (
+        "stream_generate_content",
+        r#"{"contents": [{"role": "user", "parts": [{"text": "Say hello."}]}]}"#,
+    ),
+    (
+        "count_content_tokens",
+        r#"{"contents": [{"role": "user", "parts": [{"text": "Say hello."}]}]}"#,
+    ),
+    (
+        "embed_content",
+        r#"{"content": {"parts": [{"text": "A red fox."}]}, "outputDimensionality": 4}"#,
+    ),
+    (
+        "batch_embed_contents",
+        r#"{"requests": [{"model": "models/sim/embeddings", "content": {"parts": [{"text": "A red fox."}]}}]}"#,
+    ),
+    (
         "create_embeddings",
         r#"{"model": "sim/embeddings", "input": ["A red fox.", "A brown bear."], "dimensions": 4}"#,
     ),
 ];
 
 /// Values of path parameters for examples.
-const PATH_VALUES: &[(&str, &str, &str)] = &[("get_model", "model", "sim/chat")];
+const PATH_VALUES: &[(&str, &str, &str)] = &[
+    ("get_model", "model", "sim/chat"),
+    ("generate_content", "model", "sim/chat"),
+    ("stream_generate_content", "model", "sim/chat"),
+    ("count_content_tokens", "model", "sim/chat"),
+    ("embed_content", "model", "sim/embeddings"),
+    ("batch_embed_contents", "model", "sim/embeddings"),
+];
 
 /// On which answers a header is found.
 #[derive(Clone, Copy, PartialEq, Eq)]

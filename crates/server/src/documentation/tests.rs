@@ -160,7 +160,23 @@ fn examples_are_valid_requests() {
                 };
                 validate(body.as_bytes(), Version::default(), purpose).unwrap();
             }
-            "create_response" | "count_response_input_tokens" => {
+            "create_completion" => {
+                tollgate_formats::openai_completions::validate(body.as_bytes()).unwrap();
+            }
+            "generate_content" | "stream_generate_content" | "count_content_tokens" => {
+                use tollgate_formats::gemini::{Purpose, validate};
+                validate(body.as_bytes(), Purpose::Generate).unwrap();
+            }
+            "embed_content" | "batch_embed_contents" => {
+                // What the room accepts is tested there; these are the shapes of every such request.
+                let body: serde_json::Value = serde_json::from_str(body).unwrap();
+                let content = match *operation {
+                    "embed_content" => &body["content"],
+                    _ => &body["requests"][0]["content"],
+                };
+                assert!(content["parts"][0]["text"].is_string(), "{body}");
+            }
+            "create_response" | "count_response_input_tokens" | "compact_response" => {
                 tollgate_formats::openai_responses::validate(body.as_bytes()).unwrap();
             }
             "create_embeddings" => {

@@ -71,7 +71,7 @@ macro_rules! conformance_tests {
         $crate::conformance_tests! { @each $run;
             account: create_then_get, create_twice_is_a_conflict, list_pages_in_order_of_id, limits_are_replaced,
                 state_is_set, unknown_account_is_not_found;
-            key: create_then_find, compat_is_changed, unknown_digest_finds_nothing, revoked_and_suspended_are_found, list_is_of_one_account,
+            key: create_then_find, unknown_digest_finds_nothing, compat_is_changed, revoked_and_suspended_are_found, list_is_of_one_account,
                 unknown_account_is_not_found, same_id_or_digest_is_a_conflict, quota_counts_keys_not_revoked,
                 quota_holds_under_concurrency, first_revocation_stays, unknown_key_is_not_found;
             hold: amount_moves_from_credits, denied_writes_nothing, last_credit_is_spendable, unknown_account_is_not_found,

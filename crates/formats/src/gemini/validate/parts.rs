@@ -179,7 +179,6 @@ fn file_data(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Res
         ),
         _ => {
             media.images += 1;
-            media.addresses += 1;
             Ok(())
         }
     }

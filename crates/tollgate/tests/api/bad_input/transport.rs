@@ -32,7 +32,7 @@ async fn unknown_paths_and_wrong_methods() {
     for (path, allowed) in [
         (CHAT, "POST"),
         ("/v1/models", "GET,HEAD"),
-        (model.as_str(), "GET,HEAD"),
+        (model.as_str(), "POST,GET,HEAD"),
         ("/v1/account/usage", "GET,HEAD"),
     ] {
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "BREW"] {

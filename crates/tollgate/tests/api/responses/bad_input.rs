@@ -150,8 +150,8 @@ fn of_input() -> Vec<(Value, &'static str, &'static str)> {
         (item(json!({"type": "thought"})), INVALID, "input[0].type"),
         (
             item(json!({"type": "item_reference", "id": "x"})),
-            UNSUPPORTED,
-            "input[0].type",
+            "not_found",
+            "input[0].id",
         ),
         (
             item(json!({"type": "web_search_call", "id": "x"})),

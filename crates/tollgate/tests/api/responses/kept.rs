@@ -59,19 +59,20 @@ async fn a_conversation_goes_on() {
         assert_eq!(second["previous_response_id"], first["id"]);
         // Instructions are those of their own request.
         assert_eq!(told(&scene), ["user: hi", "assistant: ho", "user: and?"]);
-        // Two ways lead on from one response, and one may say nothing itself.
+        // A model that does not go on by itself is not told to.
+        let mut silent = saying(FREE, "", json!({"previous_response_id": second["id"]}));
+        silent.as_object_mut().unwrap().remove("input");
+        let refused = send(&scene, &silent).await;
+        assert_error(
+            "no turn of the user",
+            &refused,
+            "unsupported_parameter",
+            Some("previous_response_id"),
+        );
+        // Two ways lead on from one response.
         scene.upstream.push(Reply::answer(Answer::text("so")));
-        let mut third = saying(FREE, "", json!({"previous_response_id": second["id"]}));
-        third.as_object_mut().unwrap().remove("input");
-        ask(&scene, &third).await;
-        let all = ["user: hi", "assistant: ho", "user: and?", "assistant: well"];
-        assert_eq!(told(&scene), all);
-        scene.upstream.push(Reply::answer(Answer::text("so")));
-        ask(
-            &scene,
-            &saying(FREE, "other", json!({"previous_response_id": first["id"]})),
-        )
-        .await;
+        let other = saying(FREE, "other", json!({"previous_response_id": first["id"]}));
+        ask(&scene, &other).await;
         assert_eq!(told(&scene), ["user: hi", "assistant: ho", "user: other"]);
     }
     scene.finish().await;
@@ -266,13 +267,14 @@ async fn items_are_named_by_their_ids() {
         .upstream
         .push(Reply::answer(Answer::text("ho").reasoning(2)));
     let members = json!({"reasoning": {"effort": "low"}});
-    let first = ask(&scene, &saying(NATIVE, "hi", members)).await;
+    let first = send(&scene, &saying(NATIVE, "hi", members)).await.json();
     let reference = |item: &Value| json!({"type": "item_reference", "id": item["id"]});
     let output = first["output"].as_array().unwrap();
     let mut input = vec![json!({"role": "user", "content": "hi"})];
     input.extend(output.iter().map(reference));
     input.push(json!({"role": "user", "content": "and?"}));
-    ask(&scene, &saying(NATIVE, "", json!({"input": input}))).await;
+    let second = send(&scene, &saying(NATIVE, "", json!({"input": input}))).await;
+    assert_eq!(second.status, 200, "{}", second.text());
     let sent = scene.upstream.requests().pop().unwrap().json().unwrap();
     let kinds: Vec<&str> = sent["input"]
         .as_array()
