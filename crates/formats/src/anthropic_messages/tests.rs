@@ -22,6 +22,19 @@ fn errors_have_the_members_of_both_contracts() {
 }
 
 #[test]
+fn clients_are_told_to_go_on_without_a_thread() {
+    let details = |code, param: &str| {
+        let error = Error::new(code, "No.").with_param(param);
+        let body: Value = serde_json::from_slice(&encode_error(&error, 400, "req_1")).unwrap();
+        body["error"].get("details").cloned()
+    };
+    let expected = json!({"error_code": "thread_unsupported_request", "unsupported": ["thread"]});
+    assert_eq!(details(ErrorCode::UnsupportedParameter, "thread"), Some(expected));
+    assert_eq!(details(ErrorCode::UnknownParameter, "thread"), None);
+    assert_eq!(details(ErrorCode::UnsupportedParameter, "speed"), None);
+}
+
+#[test]
 fn usage_keeps_what_the_end_of_a_stream_leaves_out() {
     let start = json!({"input_tokens": 9, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 3, "output_tokens": 1});
     let usage = |now: Value| read_usage(Some(&start), &now);

@@ -161,6 +161,7 @@ async fn what_was_asked_for_is_never_left_out() {
         (CHAT, json!({"a\u{e9}b": 1}), "a\u{e9}b"),
         (MESSAGES, json!({"top_k": 3}), "top_k"),
         (MESSAGES, json!({"inference_geo": "us"}), "inference_geo"),
+        (MESSAGES, json!({"thread": {"type": "create"}}), "thread"),
         (
             MESSAGES,
             json!({"tools": [{"type": "web_search_20250305", "name": "w"}], "tool_choice": {"type": "tool", "name": "w"}}),

@@ -43,6 +43,7 @@ const FIELDS: &[&str] = &[
     "inference_geo",
     "container",
     "mcp_servers",
+    "thread",
     "response_format",
     "context_management",
     "diagnostics",

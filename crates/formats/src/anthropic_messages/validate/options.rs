@@ -35,6 +35,10 @@ pub(super) fn plain(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Res
             }
         }
         "container" => unsupported(path, "runs code at the provider, which is not served here"),
+        "thread" => unsupported(
+            path,
+            "keeps the conversation at the provider, which is not served here",
+        ),
         _ => reader.skip(),
     }
 }

@@ -202,6 +202,26 @@ async fn every_fault_has_its_code_and_its_place() {
 }
 
 #[tokio::test]
+async fn a_thread_is_refused_so_that_clients_go_on_without_one() {
+    let scene = scene().await;
+    let body = saying(NATIVE, "hi", json!({"thread": {"type": "create"}}));
+    let response = send(&scene, &body).await;
+    let error = &response.json()["error"];
+    assert_eq!(
+        (response.status, &error["code"], &error["param"]),
+        (400, &json!("unsupported_parameter"), &json!("thread")),
+        "{}",
+        response.text()
+    );
+    assert_eq!(
+        error["details"],
+        json!({"error_code": "thread_unsupported_request", "unsupported": ["thread"]})
+    );
+    scene.nothing_happened().await;
+    scene.finish().await;
+}
+
+#[tokio::test]
 async fn versions_differ_in_what_they_take() {
     let scene = scene().await;
     let ask = async |version: Option<&str>, members: Value| {

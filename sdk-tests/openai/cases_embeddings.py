@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 import math
-import os
 import struct
 
 import openai
 
-from harness import MODEL, case, check, client, equal, raises
-
-VECTORS = os.environ.get("SDK_EMBEDDINGS_MODEL", "sim/embeddings")
+from client import client
+from harness import MODEL, VECTORS, case, check, equal, raises
 
 
 def check_list(answer, count: int, dimensions: int) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from cases_chat import ARGUMENTS, CALL_WEATHER, WEATHER, Thing, check_usage
-from harness import MODEL, case, check, client, equal, user
+from client import client, user
+from harness import MODEL, case, check, equal
 
 
 def check_stream(chunks, choices: int = 1, usage: bool = False) -> None:
@@ -127,7 +128,9 @@ def stream_refusal() -> None:
     check("".join(delta.refusal or "" for delta in deltas), "there is no refusal")
     check(not any(delta.content for delta in deltas), "there is content")
     deltas = [choice.delta for chunk in stream("[[sim tokens=5 reason=8]]") for choice in chunk.choices]
-    thoughts = [delta.model_extra["reasoning_content"] for delta in deltas if delta.model_extra.get("reasoning_content")]
+    thoughts = [
+        delta.model_extra["reasoning_content"] for delta in deltas if delta.model_extra.get("reasoning_content")
+    ]
     check(thoughts, "there is no reasoning_content")
 
 

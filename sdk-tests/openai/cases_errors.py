@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import openai
 
-from harness import (
-    BROKE_KEY,
-    BROKEN_STREAM,
-    KEY,
-    LIMITED_KEY,
-    MODEL,
-    case,
-    check,
-    client,
-    equal,
-    raises,
-    user,
-)
+from client import client, user
+from harness import BROKE_KEY, BROKEN_STREAM, KEY, LIMITED_KEY, MODEL, case, check, equal, raises
 
 # What the simulator is asked to fail with, and what must come of it (the status codes of the contract).
 CONTRACT = [

@@ -6,7 +6,8 @@ import asyncio
 
 import openai
 
-from harness import BROKE_KEY, MODEL, async_client, case, check, client, equal, raises, user
+from client import async_client, client, user
+from harness import BROKE_KEY, MODEL, case, check, equal, raises
 
 SLOW_STREAM = "[[sim tokens=200 pace=20]]"
 

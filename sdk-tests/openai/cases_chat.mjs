@@ -1,17 +1,7 @@
 // Models, and chat completions that are not streamed.
 
-import {
-  LengthFinishReasonError,
-  MODEL,
-  check,
-  client,
-  collect,
-  equal,
-  openai,
-  raises,
-  test,
-  user,
-} from './harness.mjs';
+import { MODEL, PNG, check, collect, equal, raises, test } from '../harness/harness.mjs';
+import { LengthFinishReasonError, client, openai, user } from './client.mjs';
 
 export const WEATHER = {
   type: 'function',
@@ -182,6 +172,34 @@ test('tools round trip', [], async () => {
   });
   equal(second.choices[0].finish_reason, 'stop', 'finish_reason');
   check(second.choices[0].message.content, 'there is no content');
+});
+
+test('tools in parallel, the whole loop', ['simulator', 'gateway'], async () => {
+  const prompt = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]';
+  const { message } = (await ask(prompt, { tools: [WEATHER] })).choices[0];
+  const cities = message.tool_calls.map((call) => JSON.parse(call.function.arguments).city);
+  equal(cities, ['Paris', 'Oslo'], 'cities');
+  check(message.tool_calls[0].id !== message.tool_calls[1].id, 'two calls have one id');
+  const results = message.tool_calls.map(({ id }, place) => ({
+    role: 'tool',
+    tool_call_id: id,
+    content: `rain in ${cities[place]}`,
+  }));
+  const messages = [...user(prompt), message, ...results];
+  const answer = await client().chat.completions.create({ model: MODEL, messages, tools: [WEATHER] });
+  equal(answer.choices[0].finish_reason, 'stop', 'finish_reason');
+  equal(answer.choices[0].message.content, 'rain in Oslo', 'the echo of the last result');
+  const single = await ask(prompt, { tools: [WEATHER], parallel_tool_calls: false });
+  equal(single.choices[0].message.tool_calls.length, 1, 'calls that are not parallel');
+});
+
+test('image', ['simulator', 'gateway'], async () => {
+  const completion = await ask([
+    { type: 'text', text: 'What is it?' },
+    { type: 'image_url', image_url: { url: `data:image/png;base64,${PNG}`, detail: 'low' } },
+  ]);
+  equal(completion.choices[0].message.content, 'What is it?', 'content');
+  equal(completion.usage.prompt_tokens, 4, 'prompt_tokens, one of them the picture');
 });
 
 test('structured parse', [], async () => {

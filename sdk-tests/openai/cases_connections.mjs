@@ -1,6 +1,7 @@
 // Time-outs, streams that the caller leaves, and many calls at once: the client must stay usable.
 
-import { BROKE_KEY, MODEL, check, client, collect, equal, openai, raises, test, user } from './harness.mjs';
+import { BROKE_KEY, MODEL, check, collect, equal, raises, test } from '../harness/harness.mjs';
+import { client, openai, user } from './client.mjs';
 
 const SLOW_STREAM = '[[sim tokens=200 pace=20]]';
 

@@ -1,7 +1,8 @@
 // Chat completions that are streamed, by the rules of the stream and through the SDK's own helper.
 
 import { ARGUMENTS, CALL_WEATHER, THING, WEATHER, checkThing, checkUsage } from './cases_chat.mjs';
-import { MODEL, check, client, collect, equal, test, user } from './harness.mjs';
+import { MODEL, check, collect, equal, test } from '../harness/harness.mjs';
+import { client, user } from './client.mjs';
 
 /** The rules of a chat completion stream. */
 function checkStream(chunks, { choices = 1, usage = false } = {}) {

@@ -9,7 +9,8 @@ from typing import List, Optional
 import openai
 from pydantic import BaseModel
 
-from harness import MODEL, case, check, client, equal, raises, user
+from client import client, user
+from harness import MODEL, PNG, case, check, equal, raises
 
 WEATHER = {
     "type": "function",
@@ -122,7 +123,9 @@ def chat_parameters() -> None:
 
 @case("chat long prompt")
 def chat_long_prompt() -> None:
-    completion = client().chat.completions.create(model=MODEL, messages=user("word " * 20_000 + "Say ok."), max_tokens=16)
+    completion = client().chat.completions.create(
+        model=MODEL, messages=user("word " * 20_000 + "Say ok."), max_tokens=16
+    )
     check(completion.usage.prompt_tokens > 5_000, f"prompt_tokens is {completion.usage.prompt_tokens}")
 
 
@@ -177,6 +180,37 @@ def tools_round_trip() -> None:
     second = client().chat.completions.create(model=MODEL, messages=messages, tools=[WEATHER])
     equal(second.choices[0].finish_reason, "stop", "finish_reason")
     check(second.choices[0].message.content, "there is no content")
+
+
+@case("tools in parallel, the whole loop", "simulator", "gateway")
+def tools_in_parallel() -> None:
+    prompt = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]'
+    message = client().chat.completions.create(model=MODEL, messages=user(prompt), tools=[WEATHER]).choices[0].message
+    cities = [json.loads(call.function.arguments)["city"] for call in message.tool_calls]
+    equal(cities, ["Paris", "Oslo"], "cities")
+    check(message.tool_calls[0].id != message.tool_calls[1].id, "two calls have one id")
+    results = [
+        {"role": "tool", "tool_call_id": call.id, "content": f"rain in {city}"}
+        for call, city in zip(message.tool_calls, cities)
+    ]
+    answer = client().chat.completions.create(model=MODEL, messages=[*user(prompt), message, *results], tools=[WEATHER])
+    equal(answer.choices[0].finish_reason, "stop", "finish_reason")
+    equal(answer.choices[0].message.content, "rain in Oslo", "the echo of the last result")
+    single = client().chat.completions.create(
+        model=MODEL, messages=user(prompt), tools=[WEATHER], parallel_tool_calls=False
+    )
+    equal(len(single.choices[0].message.tool_calls), 1, "calls that are not parallel")
+
+
+@case("image", "simulator", "gateway")
+def image() -> None:
+    parts = [
+        {"type": "text", "text": "What is it?"},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}", "detail": "low"}},
+    ]
+    completion = client().chat.completions.create(model=MODEL, messages=[{"role": "user", "content": parts}])
+    equal(completion.choices[0].message.content, "What is it?", "content")
+    equal(completion.usage.prompt_tokens, 4, "prompt_tokens, one of them the picture")
 
 
 @case("structured parse")
@@ -250,9 +284,7 @@ def exact_usage() -> None:
 @case("logprobs or a clear no")
 def logprobs() -> None:
     try:
-        completion = client().chat.completions.create(
-            model=MODEL, messages=user("Hi."), logprobs=True, top_logprobs=2
-        )
+        completion = client().chat.completions.create(model=MODEL, messages=user("Hi."), logprobs=True, top_logprobs=2)
     except openai.BadRequestError as error:
         equal(error.code, "unsupported_parameter", "code")
         check(error.param in ("logprobs", "top_logprobs"), f"param is {error.param}")

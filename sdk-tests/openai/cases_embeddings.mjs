@@ -1,8 +1,8 @@
 // Embeddings. The client asks for base64 unless it is told otherwise, and decodes it.
 
-import { MODEL, check, client, equal, openai, raises, test } from './harness.mjs';
+import { MODEL, VECTORS, check, equal, raises, test } from '../harness/harness.mjs';
+import { client, openai } from './client.mjs';
 
-const VECTORS = process.env.SDK_EMBEDDINGS_MODEL ?? 'sim/embeddings';
 const NEEDS = ['simulator', 'gateway'];
 
 const ask = (input, parameters = {}) => client().embeddings.create({ model: VECTORS, input, ...parameters });

@@ -1,19 +1,7 @@
 // Errors: each comes as the class and with the code that a program can act on.
 
-import {
-  BROKEN_STREAM,
-  BROKE_KEY,
-  KEY,
-  LIMITED_KEY,
-  MODEL,
-  check,
-  client,
-  equal,
-  openai,
-  raises,
-  test,
-  user,
-} from './harness.mjs';
+import { BROKEN_STREAM, BROKE_KEY, KEY, LIMITED_KEY, MODEL, check, equal, raises, test } from '../harness/harness.mjs';
+import { client, openai, user } from './client.mjs';
 
 // What the simulator is asked to fail with, and what must come of it (the status codes of the contract).
 const CONTRACT = [

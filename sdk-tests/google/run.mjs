@@ -1,0 +1,199 @@
+// Cases for the official Google client against generateContent and its relatives. Settings: see ../harness/harness.py.
+
+import {
+  BROKEN_STREAM,
+  BROKE_KEY,
+  KEY,
+  LIMITED_KEY,
+  MODEL,
+  PNG,
+  ROOT_URL,
+  VECTORS,
+  check,
+  collect,
+  equal,
+  load,
+  main,
+  raises,
+  test,
+  versionOf,
+} from '../harness/harness.mjs';
+
+const { ApiError, FinishReason, GoogleGenAI } = load('@google/genai');
+
+const PATH = '/v1/models/{}:generateContent';
+const schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
+const declaration = { name: 'weather', description: 'The weather of a city.', parametersJsonSchema: schema };
+const TOOLS = [{ functionDeclarations: [declaration] }];
+const TWO_CALLS = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]';
+const THING = {
+  type: 'object',
+  properties: {
+    title: { type: 'string' },
+    count: { type: 'integer' },
+    tags: { type: 'array', items: { type: 'string' } },
+  },
+  required: ['title', 'count', 'tags'],
+};
+
+const client = (apiKey = KEY, apiVersion = undefined) =>
+  new GoogleGenAI({ apiKey, httpOptions: { baseUrl: ROOT_URL, timeout: 60_000, ...(apiVersion && { apiVersion }) } });
+
+const ask = (contents, config = {}, { key = KEY, model = MODEL } = {}) =>
+  client(key).models.generateContent({ model, contents, config });
+
+const stream = async (contents, config = {}) =>
+  collect(await client().models.generateContentStream({ model: MODEL, contents, config }));
+
+test('content', [PATH, 'simulator'], async () => {
+  for (const version of [undefined, 'v1', 'v1beta']) {
+    const contents = 'Hello there, gateway';
+    const answer = await client(KEY, version).models.generateContent({ model: MODEL, contents });
+    equal(answer.text, 'Hello there, gateway', 'text');
+    equal(answer.candidates[0].finishReason, FinishReason.STOP, 'finishReason');
+    equal([answer.modelVersion, answer.candidates[0].content.role], [MODEL, 'model'], 'model and role');
+    check(answer.responseId, 'there is no responseId');
+  }
+});
+
+test('content usage and cost', [PATH, 'simulator', 'gateway'], async () => {
+  const answer = await ask('one [[sim tokens=20 reason=8]]', { thinkingConfig: { includeThoughts: true } });
+  const used = answer.usageMetadata;
+  equal([used.promptTokenCount > 0, used.candidatesTokenCount], [true, 20], 'tokens');
+  equal(used.thoughtsTokenCount, 8, 'thoughts');
+  equal(used.totalTokenCount, used.promptTokenCount + 28, 'total');
+  check(answer.candidates[0].content.parts.some((part) => part.thought), 'there is no thought');
+  check(Number(answer.sdkHttpResponse.headers['x-tollgate-cost']) > 0, 'x-tollgate-cost');
+});
+
+test('content settings', [PATH, 'simulator'], async () => {
+  const contents = [
+    { role: 'user', parts: [{ text: 'Hi.' }] },
+    { role: 'model', parts: [{ text: 'Yes?' }] },
+    { role: 'user', parts: [{ text: 'one STOP two' }] },
+  ];
+  const config = { systemInstruction: 'Be brief.', temperature: 0.5, topP: 0.9, stopSequences: ['STOP'] };
+  equal((await ask(contents, config)).text, 'one ', 'text');
+  const cut = await ask('[[sim tokens=50]]', { maxOutputTokens: 5 });
+  equal(cut.candidates[0].finishReason, FinishReason.MAX_TOKENS, 'finishReason');
+  equal((await ask('Hi.', { candidateCount: 2 })).candidates.length, 2, 'candidates');
+});
+
+test('content stream', [PATH, 'simulator'], async () => {
+  let pieces = await stream('[[sim tokens=20]]');
+  check(pieces.filter((piece) => piece.text).length >= 3, `only ${pieces.length} pieces`);
+  const whole = await ask('[[sim tokens=20]]');
+  equal(pieces.map((piece) => piece.text ?? '').join(''), whole.text, 'text');
+  equal(pieces.at(-1).candidates[0].finishReason, FinishReason.STOP, 'finishReason');
+  equal(pieces.at(-1).usageMetadata.candidatesTokenCount, 20, 'tokens');
+  pieces = await stream(TWO_CALLS, { tools: TOOLS });
+  const calls = pieces.flatMap((piece) => piece.functionCalls ?? []).map((call) => call.args);
+  equal(calls, [{ city: 'Paris' }, { city: 'Oslo' }], 'calls');
+});
+
+test('content tools in parallel, the whole loop', [PATH, 'simulator'], async () => {
+  const answer = await ask(TWO_CALLS, { tools: TOOLS });
+  const calls = answer.functionCalls;
+  equal(calls.map(({ name, args }) => [name, args.city]), [['weather', 'Paris'], ['weather', 'Oslo']], 'calls');
+  const results = calls.map(({ id, name, args }) => ({
+    functionResponse: { id, name, response: { output: `rain in ${args.city}` } },
+  }));
+  const contents = [
+    { role: 'user', parts: [{ text: TWO_CALLS }] },
+    answer.candidates[0].content,
+    { role: 'user', parts: results },
+  ];
+  const last = await ask(contents, { tools: TOOLS });
+  check(last.text.includes('rain in Oslo'), 'the answer does not have the result');
+  const forced = await ask('Hi.', { tools: TOOLS, toolConfig: { functionCallingConfig: { mode: 'ANY' } } });
+  equal(forced.functionCalls.length, 1, 'forced calls');
+});
+
+test('content chat with automatic calls', [PATH, 'simulator'], async () => {
+  const asked = [];
+  const weather = {
+    tool: async () => ({ functionDeclarations: [declaration] }),
+    callTool: async (calls) =>
+      calls.map(({ id, name, args }) => {
+        asked.push(args.city);
+        return { functionResponse: { id, name, response: { output: `rain in ${args.city}` } } };
+      }),
+  };
+  const chat = client().chats.create({ model: MODEL, config: { tools: [weather] } });
+  const answer = await chat.sendMessage({ message: TWO_CALLS });
+  equal(asked, ['Paris', 'Oslo'], 'calls');
+  check(answer.text.includes('rain in Oslo'), `answer is ${answer.text}`);
+  equal((await chat.sendMessage({ message: 'And now?' })).text, 'And now?', 'the next answer');
+  equal(chat.getHistory().length, 6, 'contents of the history');
+});
+
+test('content structured', [PATH], async () => {
+  for (const name of ['responseSchema', 'responseJsonSchema']) {
+    const answer = await ask('A thing.', { responseMimeType: 'application/json', [name]: THING });
+    equal(Object.keys(JSON.parse(answer.text)).sort(), ['count', 'tags', 'title'], `members by ${name}`);
+  }
+});
+
+test('content image', [PATH, 'simulator'], async () => {
+  const answer = await ask([{ inlineData: { mimeType: 'image/png', data: PNG } }, 'What is it?']);
+  equal([answer.text, answer.usageMetadata.promptTokenCount], ['What is it?', 4], 'text and tokens');
+});
+
+test('content count tokens', [PATH, 'simulator'], async () => {
+  const counted = await client().models.countTokens({ model: MODEL, contents: 'one two three' });
+  equal(counted.totalTokens, 3, 'tokens');
+});
+
+test('content embeddings', [PATH, 'simulator'], async () => {
+  const config = { outputDimensionality: 16 };
+  const { embeddings } = await client().models.embedContent({ model: VECTORS, contents: ['a', 'b'], config });
+  equal(embeddings.map(({ values }) => values.length), [16, 16], 'dimensions');
+  for (const { values } of embeddings) {
+    check(Math.abs(Math.hypot(...values) - 1) < 1e-4, `a vector of length ${Math.hypot(...values)}`);
+  }
+});
+
+test('content models', [PATH, 'gateway'], async () => {
+  const names = (await collect(await client().models.list())).map((model) => model.name);
+  check(names.includes(`models/${MODEL}`), `models are ${names.slice(0, 3)}…`);
+  const found = await client().models.get({ model: MODEL });
+  equal(found.name, `models/${MODEL}`, 'name');
+  check(found.displayName && found.inputTokenLimit > 0, 'displayName and inputTokenLimit');
+});
+
+test('content errors', [PATH, 'simulator', 'gateway', 'BROKE_KEY', 'LIMITED_KEY'], async () => {
+  await raised(401, 'invalid_api_key', () => ask('x', {}, { key: 'sk-service-nobody' }));
+  await raised(404, 'model_not_found', () => ask('x', {}, { model: 'none' }));
+  await raised(400, 'invalid_parameter', () => ask('x', { temperature: 9 }));
+  await raised(402, 'insufficient_credits', () => ask('x', {}, { key: BROKE_KEY }));
+  for (const [code, status] of [
+    ['rate_limit_exceeded', 429],
+    ['content_policy_violation', 400],
+    ['overloaded', 503],
+    ['upstream_timeout', 504],
+  ]) {
+    await raised(status, code, () => ask(`[[sim error=${code}]]`));
+    await raised(status, code, () => stream(`[[sim error=${code}]]`));
+  }
+  await raised(429, 'rate_limit_exceeded', async () => {
+    for (let count = 0; count < 3; count += 1) await ask('x', {}, { key: LIMITED_KEY });
+  });
+});
+
+test('content error in a stream', [PATH, 'simulator'], async () => {
+  let seen = '';
+  const error = await raises(ApiError, async () => {
+    const pieces = await client().models.generateContentStream({ model: MODEL, contents: BROKEN_STREAM });
+    for await (const piece of pieces) seen += piece.text ?? '';
+  });
+  check(seen, 'no content came before the error');
+  equal(error.status, 502, 'status');
+});
+
+async function raised(status, code, call) {
+  const error = await raises(ApiError, call);
+  equal(error.status, status, `status of ${code}`);
+  check(error.message.includes(`"${code}"`), `${code} is not in ${error.message}`);
+}
+
+await main('google-genai-node', versionOf('@google/genai'));

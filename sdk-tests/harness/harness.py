@@ -1,0 +1,129 @@
+"""What every case needs, whatever its client: settings, checks, and a runner that prints one JSON line for each case.
+
+Settings, all from the environment: SDK_BASE_URL (ends in /v1), SDK_KEY, SDK_MODEL; SDK_ABILITIES, SDK_BROKE_KEY,
+SDK_LIMITED_KEY and SDK_LENIENT_KEY say what else a case may use. SDK_TRACE=1 prints where a case failed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import traceback
+import urllib.request
+from typing import Any, Callable
+
+BASE_URL = os.environ["SDK_BASE_URL"]
+# Where the server's paths begin: clients other than OpenAI's add the version themselves.
+ROOT_URL = BASE_URL.removesuffix("/v1")
+KEY = os.environ["SDK_KEY"]
+MODEL = os.environ["SDK_MODEL"]
+VECTORS = os.environ.get("SDK_EMBEDDINGS_MODEL", "sim/embeddings")
+
+# Keys of accounts that the script made for the purpose; empty against a server that was running before.
+BROKE_KEY = os.environ.get("SDK_BROKE_KEY", "")
+LIMITED_KEY = os.environ.get("SDK_LIMITED_KEY", "")
+LENIENT_KEY = os.environ.get("SDK_LENIENT_KEY", "")
+
+# What the server can do: `simulator` is the grammar [[sim …]] in prompts, `gateway` is the contract of Tollgate
+# (its error codes and headers).
+ABILITIES = set(filter(None, os.environ.get("SDK_ABILITIES", "").split(",")))
+ABILITIES |= {name for name in ("BROKE_KEY", "LIMITED_KEY", "LENIENT_KEY") if globals()[name]}
+
+# A case that takes longer than this hangs.
+CASE_SECONDS = int(os.environ.get("SDK_CASE_SECONDS", "90"))
+
+# The prompt that breaks a stream off after some content.
+BROKEN_STREAM = os.environ.get("SDK_BROKEN_STREAM", "[[sim tokens=20 cut=5]]")
+
+# One pixel.
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+
+Case = tuple[str, list[str], Callable[[], None]]
+CASES: list[Case] = []
+
+
+def case(name: str, *needs: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Registers a case. `needs` names abilities, settings that must not be empty, or paths that the server's document
+    must have, with {} for what varies."""
+
+    def register(function: Callable[[], None]) -> Callable[[], None]:
+        CASES.append((name, list(needs), function))
+        return function
+
+    return register
+
+
+def check(condition: Any, message: str) -> None:
+    if not condition:
+        raise AssertionError(message)
+
+
+def equal(actual: Any, expected: Any, what: str) -> None:
+    check(actual == expected, f"{what}: {actual!r}, expected {expected!r}")
+
+
+def raises(kind: type[BaseException], call: Callable[[], Any]) -> Any:
+    """The error that the call raises, which must be of this class."""
+    try:
+        call()
+    except kind as error:
+        return error
+    raise AssertionError(f"nothing was raised, expected {kind.__name__}")
+
+
+def served_paths() -> set[str]:
+    """The paths that the server's document names, with {} for what varies; none where a server has no document."""
+    try:
+        with urllib.request.urlopen(f"{ROOT_URL}/openapi.json", timeout=30) as document:
+            return {re.sub(r"{[^}]*}", "{}", path) for path in json.load(document)["paths"]}
+    except (OSError, ValueError):
+        return set()
+
+
+def run(client: str, version: str, pattern: str) -> int:
+    """Runs the cases whose name has the pattern in it; the result is the number of failures."""
+    there = ABILITIES | served_paths()
+    failures = 0
+    for name, needs, function in CASES:
+        if pattern not in name:
+            continue
+        lacking = [need for need in needs if need not in there]
+        result, detail = "pass", ""
+        if lacking:
+            result, detail = "skip", "the server lacks " + ", ".join(lacking)
+        else:
+            signal.signal(signal.SIGALRM, hang)
+            signal.alarm(CASE_SECONDS)
+            try:
+                function()
+            except Exception as error:  # noqa: BLE001 - whatever goes wrong fails the case
+                failures += 1
+                result, detail = "fail", f"{type(error).__name__}: {error} ({place(error)})"
+                print(f"{client} {version}: {name}: {detail}", file=sys.stderr, flush=True)
+                if os.environ.get("SDK_TRACE"):
+                    traceback.print_exc()
+            finally:
+                signal.alarm(0)
+        line = {"client": f"{client} {version}", "case": name, "result": result, "detail": detail}
+        print(json.dumps(line), flush=True)
+    return failures
+
+
+def main(client: str, version: str) -> None:
+    """Runs the cases that are registered and ends the program; its only argument is the pattern."""
+    pattern = sys.argv[1] if len(sys.argv) > 1 else ""
+    sys.exit(1 if run(client, version, pattern) else 0)
+
+
+def place(error: BaseException) -> str:
+    """The last line of a case that the error went through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    cases = [frame for frame in frames if os.path.dirname(frame.filename) == sys.path[0]]
+    return ", ".join(f"{os.path.basename(frame.filename)}:{frame.lineno}" for frame in cases[-1:])
+
+
+def hang(_signal: int, _frame: Any) -> None:
+    raise TimeoutError(f"no end after {CASE_SECONDS} s")

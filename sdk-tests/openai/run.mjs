@@ -1,0 +1,12 @@
+// Runs the cases with the official client for Node. Settings: see ../harness/harness.py.
+
+import './cases_chat.mjs';
+import './cases_stream.mjs';
+import './cases_responses.mjs';
+import './cases_completions.mjs';
+import './cases_embeddings.mjs';
+import './cases_errors.mjs';
+import './cases_connections.mjs';
+import { main, versionOf } from '../harness/harness.mjs';
+
+await main('openai-node', versionOf('openai'));
