@@ -72,6 +72,8 @@ pub enum Payload {
     Large,
     /// The small prompt, answered as a stream.
     Stream(Plan),
+    /// The small prompt in the format of messages, which the upstream does not speak.
+    Crossed,
 }
 
 impl Payload {
@@ -82,6 +84,13 @@ impl Payload {
             Payload::Small => json!({
                 "model": model,
                 "messages": [system, {"role": "user", "content": prose(360)}],
+                "max_tokens": 256,
+                "temperature": 0.2,
+            }),
+            Payload::Crossed => json!({
+                "model": model,
+                "system": "You are a helpful assistant.",
+                "messages": [{"role": "user", "content": prose(360)}],
                 "max_tokens": 256,
                 "temperature": 0.2,
             }),
@@ -111,10 +120,18 @@ impl Payload {
         body.to_string().into_bytes()
     }
 
+    /// Where it is sent.
+    pub fn path(self) -> &'static str {
+        match self {
+            Payload::Crossed => "/v1/messages",
+            Payload::Small | Payload::Large | Payload::Stream(_) => "/v1/chat/completions",
+        }
+    }
+
     /// Content chunks that a complete answer has (none when it is not streamed).
     pub fn chunks(self) -> u64 {
         match self {
-            Payload::Small | Payload::Large => 0,
+            Payload::Small | Payload::Large | Payload::Crossed => 0,
             Payload::Stream(plan) => plan.chunks,
         }
     }
@@ -122,7 +139,7 @@ impl Payload {
     /// Prompt and completion tokens that the stub reports for it.
     pub fn tokens(self) -> (u64, u64) {
         match self {
-            Payload::Small | Payload::Large => (PROMPT_TOKENS, COMPLETION_TOKENS),
+            Payload::Small | Payload::Large | Payload::Crossed => (PROMPT_TOKENS, COMPLETION_TOKENS),
             Payload::Stream(plan) => (PROMPT_TOKENS, plan.chunks),
         }
     }

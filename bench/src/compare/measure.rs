@@ -48,7 +48,7 @@ impl Session<'_> {
     pub(super) fn wait_until_up(&mut self) -> anyhow::Result<()> {
         let key = self.started.keys.first().map(String::as_str);
         let request = request(
-            "/v1/chat/completions",
+            Payload::Small.path(),
             key,
             &Payload::Small.body(&self.started.model),
         );
@@ -189,7 +189,9 @@ impl Session<'_> {
 
     fn count(&mut self, phase: &Phase, report: &Report) {
         self.answered.answers.push((phase.payload, report.ok));
-        self.answered.answers.push((Payload::Small, report.warm));
+        self.answered
+            .answers
+            .push((warm_body(phase.payload), report.warm));
         self.answered.bad += report.bad;
     }
 
@@ -208,9 +210,12 @@ impl Session<'_> {
         ]);
         command.args(["--spread-ms", &phase.spread_ms.to_string()]);
         command.args(["--chunks", &phase.payload.chunks().to_string()]);
+        command.args(["--path", phase.payload.path()]);
         command.arg("--body").arg(body);
         if phase.mode != Mode::Hold {
-            command.arg("--warm").arg(self.body_file(Payload::Small)?);
+            command
+                .arg("--warm")
+                .arg(self.body_file(warm_body(phase.payload))?);
         }
         for key in &self.started.keys {
             command.args(["--bearer", key]);
@@ -226,12 +231,21 @@ impl Session<'_> {
     fn body_file(&self, payload: Payload) -> anyhow::Result<PathBuf> {
         let name = match payload {
             Payload::Small => "small.json",
+            Payload::Crossed => "crossed.json",
             Payload::Large => "large.json",
             Payload::Stream(_) => "stream.json",
         };
         let file = self.work.join(name);
         std::fs::write(&file, payload.body(&self.started.model))?;
         Ok(file)
+    }
+}
+
+/// What connections are warmed by: a small request to the same path.
+fn warm_body(payload: Payload) -> Payload {
+    match payload {
+        Payload::Crossed => Payload::Crossed,
+        Payload::Small | Payload::Large | Payload::Stream(_) => Payload::Small,
     }
 }
 

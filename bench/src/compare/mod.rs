@@ -24,6 +24,7 @@ use self::record::{Books, Idle, Journal, Machine, Record, Trouble};
 use self::target::{Answered, Bare, Direct, Nginx, Target};
 use self::tollgate::{Setup, Tollgate};
 use crate::accounting::{self, Pid};
+use crate::payload::Payload;
 
 /// Every target, in the order of the tables.
 const TARGETS: [&str; 5] = ["direct", "nginx", "bare", "tollgate-sqlite", "tollgate-postgres"];
@@ -181,7 +182,8 @@ impl<'a> Comparison<'a> {
         if self.phases.is_empty() {
             return Ok(());
         }
-        let phases = self.phases.clone();
+        let can = |phase: &&Phase| phase.payload != Payload::Crossed || target.translates();
+        let phases: Vec<Phase> = self.phases.iter().filter(can).copied().collect();
         self.with_target(round, target, |comparison, session| {
             session.warm_up(comparison.options.quick)?;
             for phase in &phases {

@@ -42,8 +42,13 @@ const OPEN: Phase = Phase {
 };
 
 /// Every phase, in the order in which they are run. The names are those of `--phases` and of the tables.
-pub(super) const PHASES: [Phase; 7] = [
+pub(super) const PHASES: [Phase; 8] = [
     CLOSED,
+    Phase {
+        name: "crossed",
+        payload: Payload::Crossed,
+        ..CLOSED
+    },
     Phase {
         name: "large",
         payload: Payload::Large,

@@ -70,6 +70,11 @@ pub(super) trait Target {
         Duration::from_secs(5)
     }
 
+    /// True when it answers in formats that its upstream does not speak.
+    fn translates(&self) -> bool {
+        false
+    }
+
     /// True when its work is shared with PostgreSQL processes of this machine.
     fn uses_postgres(&self) -> bool {
         false

@@ -182,6 +182,10 @@ impl Target for Tollgate {
         }
     }
 
+    fn translates(&self) -> bool {
+        true
+    }
+
     fn version(&self) -> String {
         let version = self
             .cli

@@ -131,11 +131,12 @@ pub(super) fn replay(
     for path in segments(dir).map_err(unreadable)? {
         let bytes = fs::read(&path).map_err(unreadable)?;
         let mut rest = match bytes.split_at_checked(HEADER) {
+            // The process died while it made the file: the header comes when the file has its size.
+            _ if bytes.iter().all(|byte| *byte == 0) => &[],
             Some((head, rest)) => {
                 check_header(&path, head, installation)?;
                 rest
             }
-            // The process died while it made the file.
             None => &[],
         };
         let torn = loop {

@@ -76,6 +76,27 @@ fn nothing_is_left_in_the_journal_after_close() {
 }
 
 #[test]
+fn segment_that_was_being_made_is_empty() {
+    for bytes in [0, 7, 100, 4096] {
+        let directory = Directory::new();
+        block_on(async {
+            let storage = directory.path().open().await.unwrap();
+            let id = funded(&storage, 1, 1000).await;
+            storage.engine.close().await.unwrap();
+            let unfinished = directory
+                .path()
+                .0
+                .join("journal/journal-00000000000000000007.log");
+            std::fs::write(&unfinished, vec![0; bytes]).unwrap();
+            let storage = directory.path().open().await.unwrap();
+            call(&storage, hold(1, id, 10), 3).await;
+            assert!(!unfinished.exists());
+            storage.engine.close().await.unwrap();
+        });
+    }
+}
+
+#[test]
 fn segments_that_are_in_the_database_are_removed() {
     let directory = Directory::new();
     let clock = Arc::new(ManualClock::at(START));
