@@ -55,6 +55,7 @@ const FLOORS: &[Place] = &[
     place("tollgate", 7, Kind::Open),
     place("tollgate-testkit", u8::MAX, Kind::Development),
     place("tollgate-bench", u8::MAX, Kind::Development),
+    place("tollgate-replay", u8::MAX, Kind::Development),
     place("xtask", u8::MAX, Kind::Development),
 ];
 

@@ -47,6 +47,10 @@ pub(super) async fn recall(
     let (Some(previous), Ok(mut items)) = (previous(&body), input_items(&body)) else {
         return Ok(unchanged(body));
     };
+    let is_told_by_itself = |item: &Value| item["type"] != "item_reference" && item["type"] != "compaction";
+    if previous.is_none() && items.iter().all(is_told_by_itself) {
+        return Ok(unchanged(body));
+    }
     let (previous, before) = match previous {
         None => (None, Vec::new()),
         Some(id) => {

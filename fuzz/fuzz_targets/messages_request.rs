@@ -1,0 +1,33 @@
+//! Requests in the format of messages: what is valid can be forwarded as a valid request, and what the common form has a
+//! place for survives it.
+
+#![no_main]
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use tollgate_formats::anthropic_messages::{
+    Purpose, Version, decode_request, encode_request, splice_request, validate,
+};
+
+const ORIGIN: &str = "0123456789abcdef";
+
+fuzz_target!(|data: &[u8]| {
+    let body = Bytes::copy_from_slice(data);
+    let _ = validate(&body, Version::V2026_10_21, Purpose::Generate);
+    let _ = validate(&body, Version::V2023_06_01, Purpose::Count);
+    let decoded = decode_request(&body);
+    let Ok(head) = validate(&body, Version::V2023_06_01, Purpose::Generate) else {
+        return;
+    };
+    let decoded = decoded.expect("what is valid can be decoded");
+    let spliced = splice_request(&body, &head, "up\"stream", ORIGIN);
+    // A conversation of nothing but reasoning of others has nothing in it.
+    if let Ok(again) = validate(&spliced, Version::V2023_06_01, Purpose::Generate) {
+        assert_eq!(&*again.model, "up\"stream");
+        assert_eq!((again.max_tokens, again.tools, again.stream), (head.max_tokens, head.tools, head.stream));
+    }
+    if let Ok(again) = decode_request(&encode_request(&decoded, 100)) {
+        assert_eq!(again.tools, decoded.tools);
+        assert_eq!(again.stop, decoded.stop);
+    }
+});
