@@ -42,6 +42,7 @@ pub fn param_in(format: Format, param: &str) -> String {
             ("verbosity", "text.verbosity"),
             ("image_url.detail", "input_image.detail"),
             ("messages", "input"),
+            ("cache_control", "prompt_cache_breakpoint"),
         ],
         Format::GenerateContent => &[
             ("max_tokens", "generationConfig.maxOutputTokens"),
@@ -81,6 +82,12 @@ fn item_of_call(call: &str) -> String {
         Some(format!("{list}[{place}]"))
     };
     item().unwrap_or_else(|| call.to_owned())
+}
+
+/// Whether there are marks of what a provider may keep in its cache. Those without such marks leave them out.
+pub(crate) fn marks_cache(request: &GenerateRequest) -> bool {
+    let mut parts = request.messages.iter().flat_map(|message| &message.parts);
+    parts.any(|part| *part == Part::CacheBreakpoint)
 }
 
 /// Takes out the reasoning that did not come from this origin: only who sealed it can read it. Answers whether there

@@ -5,6 +5,7 @@ use tollgate_types::generate::{File, GenerateRequest, Message, Part, Role, Tool}
 use tollgate_types::{Error, ErrorCode};
 
 use super::encode::{inline, parted};
+use crate::hub::marks_cache;
 
 const MOST_ANSWERS: u32 = 8;
 const MOST_STOPS: usize = 5;
@@ -75,6 +76,9 @@ pub fn carry(request: &GenerateRequest) -> Result<Vec<String>, Error> {
     }
     if request.user.is_some() {
         ignored.push("user".to_owned());
+    }
+    if marks_cache(request) {
+        ignored.push("cache_control".to_owned());
     }
     Ok(ignored)
 }

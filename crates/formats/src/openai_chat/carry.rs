@@ -3,11 +3,14 @@
 use tollgate_types::generate::{GenerateRequest, Message, Part, Role, Tool};
 use tollgate_types::{Error, ErrorCode};
 
+use crate::hub::marks_cache;
+
 /// The most texts that end an answer.
 const MOST_STOPS: usize = 4;
 
-/// Refuses what would be lost on the way into this format, with the parameter named as in the common form.
-pub fn carry(request: &GenerateRequest) -> Result<(), Error> {
+/// Refuses what would be lost on the way into this format, with the parameter named as in the common form; answers
+/// which hints are left out.
+pub fn carry(request: &GenerateRequest) -> Result<Vec<String>, Error> {
     if request.sampling.top_k.is_some() {
         return Err(unsupported("top_k", "is not known to this model"));
     }
@@ -33,7 +36,8 @@ pub fn carry(request: &GenerateRequest) -> Result<(), Error> {
             &last.place.path,
             "is a turn of the assistant for the model to go on with, which this model does not do",
         )),
-        _ => Ok(()),
+        _ if marks_cache(request) => Ok(vec!["cache_control".to_owned()]),
+        _ => Ok(Vec::new()),
     }
 }
 

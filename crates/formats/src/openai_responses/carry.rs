@@ -3,6 +3,8 @@
 use tollgate_types::generate::{File, GenerateRequest, Message, Part, Role, Tool};
 use tollgate_types::{Error, ErrorCode};
 
+use crate::hub::marks_cache;
+
 /// The least cap on output tokens.
 const LEAST_OUTPUT: u64 = 16;
 
@@ -69,6 +71,9 @@ pub fn carry(request: &GenerateRequest) -> Result<Vec<String>, Error> {
     }
     if sampling.seed.is_some() {
         ignored.push("seed".to_owned());
+    }
+    if marks_cache(request) {
+        ignored.push("cache_control".to_owned());
     }
     Ok(ignored)
 }

@@ -298,8 +298,7 @@ impl TextProvider for OpenAiCompatible {
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
-        carry(request)?;
-        let mut ignored = Vec::new();
+        let mut ignored = carry(request)?;
         if has_foreign_reasoning(request, &self.origin) {
             ignored.push("reasoning".to_owned());
         }

@@ -1,0 +1,136 @@
+//! The formats that providers speak, and what the gateway does on the way into them.
+
+use bytes::Bytes;
+use tollgate_formats::anthropic_messages::Version;
+use tollgate_formats::openai_chat::{CapName, RequestEdits};
+use tollgate_formats::{anthropic_messages, bedrock_converse, gemini, hub, openai_chat, openai_responses};
+use tollgate_types::generate::{GenerateRequest, Part, ResponseFormat};
+use tollgate_types::{Error, Format};
+
+/// Whose seals the provider knows.
+pub const ORIGIN: &str = "0123456789abcdef";
+const CAP: u64 = 4_096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provider {
+    Chat,
+    Messages,
+    Responses,
+    GenerateContent,
+    Converse,
+}
+
+impl Provider {
+    pub const ALL: [Provider; 5] = [
+        Provider::Chat,
+        Provider::Messages,
+        Provider::Responses,
+        Provider::GenerateContent,
+        Provider::Converse,
+    ];
+
+    /// The format, unless no caller speaks it.
+    pub fn format(self) -> Option<Format> {
+        match self {
+            Provider::Chat => Some(Format::ChatCompletions),
+            Provider::Messages => Some(Format::Messages),
+            Provider::Responses => Some(Format::Responses),
+            Provider::GenerateContent => Some(Format::GenerateContent),
+            Provider::Converse => None,
+        }
+    }
+
+    /// A model that is told how to reason in the way of today's.
+    pub fn model(self) -> &'static str {
+        match self {
+            Provider::GenerateContent => "gemini-3-pro",
+            Provider::Converse => "anthropic.claude-opus-4-8",
+            _ => "m",
+        }
+    }
+
+    /// Which hints are left out, named as in the common form.
+    pub fn carry(self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
+        let mut ignored = match self {
+            Provider::Chat => openai_chat::carry(request),
+            Provider::Messages => anthropic_messages::carry(request),
+            Provider::Responses => openai_responses::carry(request),
+            Provider::GenerateContent => gemini::carry(request),
+            Provider::Converse => bedrock_converse::carry(request),
+        }?;
+        if hub::has_foreign_reasoning(request, ORIGIN) {
+            ignored.push("reasoning".to_owned());
+        }
+        Ok(ignored)
+    }
+
+    pub fn encode(self, request: &GenerateRequest) -> Vec<u8> {
+        match self {
+            Provider::Chat => openai_chat::encode_request(request, CapName::AsSent),
+            Provider::Messages => anthropic_messages::encode_request(request, CAP),
+            Provider::Responses => openai_responses::encode_request(request, None),
+            Provider::GenerateContent => gemini::encode_request(request, None),
+            Provider::Converse => bedrock_converse::encode_request(request, CAP),
+        }
+    }
+
+    /// The caller's own bytes, for a provider of the same format.
+    pub fn splice(self, body: &Bytes) -> Bytes {
+        match self {
+            Provider::Chat => {
+                let head = openai_chat::validate(body).unwrap();
+                let edits = RequestEdits {
+                    model: self.model(),
+                    ..RequestEdits::default()
+                };
+                openai_chat::splice_request(body, &head, &edits).concat().into()
+            }
+            Provider::Messages => {
+                let purpose = anthropic_messages::Purpose::Generate;
+                let head = anthropic_messages::validate(body, Version::V2023_06_01, purpose).unwrap();
+                anthropic_messages::splice_request(body, &head, self.model(), ORIGIN)
+            }
+            Provider::Responses => {
+                let head = openai_responses::validate(body).unwrap();
+                let edits = openai_responses::RequestEdits {
+                    model: self.model(),
+                    origin: ORIGIN,
+                    clamp_output: None,
+                };
+                openai_responses::splice_request(body, &head, edits)
+            }
+            Provider::GenerateContent => {
+                let head = gemini::validate(body, gemini::Purpose::Generate).unwrap();
+                gemini::splice_request(body, &head, self.model(), ORIGIN, None)
+            }
+            Provider::Converse => unreachable!("no caller speaks it"),
+        }
+    }
+
+    /// Whether the gateway sees to the shape of the answer, because providers of this format do not force it.
+    pub fn forces(self, format: &ResponseFormat) -> bool {
+        !matches!(self, Provider::Messages | Provider::Converse) || *format != ResponseFormat::JsonObject
+    }
+
+    /// Puts bytes in the place of addresses where the gateway fetches them for this provider; whether there were any.
+    pub fn fetch(self, request: &mut GenerateRequest) -> bool {
+        let mut fetched = false;
+        for part in request.messages.iter_mut().flat_map(|message| &mut message.parts) {
+            match part {
+                Part::Image { url, .. }
+                    if url.starts_with("http")
+                        && matches!(self, Provider::GenerateContent | Provider::Converse) =>
+                {
+                    *url = crate::said::media::PICTURE.to_owned();
+                    fetched = true;
+                }
+                Part::File(file) if file.url.is_some() && self != Provider::Responses => {
+                    (file.url, file.data) = (None, Some(crate::said::media::DOCUMENT.to_owned()));
+                    fetched = true;
+                }
+                _ => {}
+            }
+        }
+        fetched
+    }
+}

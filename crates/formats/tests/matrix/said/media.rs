@@ -1,0 +1,125 @@
+//! What is not text.
+
+use serde_json::{Value, json};
+
+use super::{Feature, turns};
+
+const PNG: &str = "iVBORw0KGgo=";
+const PDF: &str = "JVBERi0xLjcK";
+const WAV: &str = "UklGRiQAAABXQVZF";
+const ADDRESS: &str = "https://example.com/it";
+
+/// What is fetched from the address of a picture.
+pub const PICTURE: &str = "data:image/png;base64,iVBORw0KGgo=";
+/// What is fetched from the address of a document.
+pub const DOCUMENT: &str = "data:application/pdf;base64,JVBERi0xLjcK";
+
+/// One part in a turn of the user, behind a text.
+fn part(chat: Value, messages: Value, responses: Value, contents: Value) -> [Value; 5] {
+    let turn = |content: &str, text: Value, part: Value| match part {
+        Value::Null => Value::Null,
+        part => json!([{"role": "user", content: [text, part]}]),
+    };
+    let text = json!({"type": "text", "text": "Hello."});
+    turns(
+        turn("content", text.clone(), chat),
+        turn("content", text, messages),
+        turn(
+            "content",
+            json!({"type": "input_text", "text": "Hello."}),
+            responses,
+        ),
+        turn("parts", json!({"text": "Hello."}), contents),
+    )
+}
+
+fn blob(mime_type: &str, data: &str) -> Value {
+    json!({"inlineData": {"mimeType": mime_type, "data": data}})
+}
+
+fn picture() -> [Value; 5] {
+    part(
+        json!({"type": "image_url", "image_url": {"url": PICTURE}}),
+        json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}),
+        json!({"type": "input_image", "image_url": PICTURE}),
+        blob("image/png", PNG),
+    )
+}
+
+pub fn all() -> Vec<Feature> {
+    let nothing = Value::Null;
+    vec![
+        Feature::new("a picture", PNG, picture()),
+        Feature::new(
+            "a picture at an address",
+            "",
+            part(
+                json!({"type": "image_url", "image_url": {"url": ADDRESS}}),
+                json!({"type": "image", "source": {"type": "url", "url": ADDRESS}}),
+                json!({"type": "input_image", "image_url": ADDRESS}),
+                json!({"fileData": {"fileUri": ADDRESS, "mimeType": "image/png"}}),
+            ),
+        ),
+        Feature::new(
+            "how closely to look",
+            "low",
+            part(
+                json!({"type": "image_url", "image_url": {"url": PICTURE, "detail": "low"}}),
+                nothing.clone(),
+                json!({"type": "input_image", "image_url": PICTURE, "detail": "low"}),
+                nothing.clone(),
+            ),
+        )
+        .over(picture()),
+        Feature::new(
+            "a PDF",
+            PDF,
+            part(
+                json!({"type": "file", "file": {"file_data": DOCUMENT, "filename": "a.pdf"}}),
+                json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": PDF}}),
+                json!({"type": "input_file", "file_data": DOCUMENT, "filename": "a.pdf"}),
+                blob("application/pdf", PDF),
+            ),
+        ),
+        Feature::new(
+            "a PDF at an address",
+            "",
+            part(
+                nothing.clone(),
+                json!({"type": "document", "source": {"type": "url", "url": ADDRESS}}),
+                nothing.clone(),
+                nothing.clone(),
+            ),
+        ),
+        Feature::new(
+            "a document of plain text",
+            "",
+            part(
+                nothing.clone(),
+                json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "A tale."}}),
+                nothing.clone(),
+                blob("text/plain", "QSB0YWxlLg=="),
+            ),
+        ),
+        Feature::new(
+            "sound",
+            WAV,
+            part(
+                json!({"type": "input_audio", "input_audio": {"data": WAV, "format": "wav"}}),
+                nothing.clone(),
+                json!({"type": "input_audio", "input_audio": {"data": WAV, "format": "wav"}}),
+                blob("audio/wav", WAV),
+            ),
+        ),
+        Feature::new(
+            "a film",
+            "AAAAIGZ0eXA=",
+            part(
+                nothing.clone(),
+                nothing.clone(),
+                nothing,
+                blob("video/mp4", "AAAAIGZ0eXA="),
+            ),
+        ),
+    ]
+}
