@@ -219,8 +219,10 @@ impl<'a> Body<'a> {
             bail!("status {}: {quote}", self.head.status);
         }
         if expected.chunks == 0 {
-            let answered = memchr::memmem::find(&self.kept, b"\"choices\"").is_some();
-            ensure!(answered, "an answer without choices");
+            // In chat completions, and in messages.
+            let marks: [&[u8]; 2] = [b"\"choices\"", b"\"stop_reason\""];
+            let answered = |mark: &&[u8]| memchr::memmem::find(&self.kept, mark).is_some();
+            ensure!(marks.iter().any(answered), "an answer without choices");
             return Ok(());
         }
         let seen = self.stamps.stamps();
