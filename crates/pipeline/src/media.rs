@@ -58,7 +58,8 @@ impl NamesMedia for TextCall {
             return Err(refusal(&one_too_many.param, &what));
         }
         let account = request.caller.account_id();
-        Hold::check(&*pipeline.ledger, account, &routed.model, &request.demand).await?;
+        let (model, at) = (&routed.model, request.accepted_at);
+        Hold::check(&*pipeline.ledger, account, model, &request.demand, at).await?;
         let fetched: Vec<(Wanted, Fetched)> = stream::iter(wanted)
             .map(|wanted| pipeline.fetch_one(wanted))
             .buffered(AT_ONCE)

@@ -82,6 +82,7 @@ pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembl
         providers: described,
         models: config.file.models.clone(),
         aliases: config.file.aliases.clone(),
+        plans: std::collections::BTreeMap::new(),
     };
     let snapshot = load(&input).map_err(|error| ConfigError::new(error.path, error.message))?;
     let providers = enabled

@@ -14,6 +14,7 @@ mod price;
 mod response;
 mod rows;
 mod schema;
+mod subscription;
 mod usage;
 
 use std::fmt;
@@ -78,6 +79,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         usage: Arc::new(usage::UsageRows(pool.clone())),
         prices: Arc::new(price::PriceVersions(pool.clone())),
         responses: Arc::new(response::Responses(pool.clone())),
+        subscriptions: Arc::new(subscription::Subscriptions(pool.clone())),
         engine: Arc::new(PostgresEngine(pool)),
     })
 }

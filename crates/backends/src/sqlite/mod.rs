@@ -26,6 +26,7 @@ mod recover;
 mod response;
 mod segment;
 mod statements;
+mod subscription;
 mod usage;
 mod work;
 mod writer;
@@ -111,6 +112,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         usage: Arc::new(engine.clone()),
         prices: Arc::new(engine.clone()),
         responses: Arc::new(engine.clone()),
+        subscriptions: Arc::new(engine.clone()),
         engine: Arc::new(engine),
     })
 }
@@ -143,6 +145,7 @@ async fn start(
         commit_after: config.commit_after,
         committed: AtomicU64::new(recovered.last),
         failing: AtomicBool::new(false),
+        subscribing: tokio::sync::Mutex::default(),
         readers: database.readers(config.readers),
         runtime: runtime.clone(),
         tracker: tracker.clone(),
@@ -236,6 +239,8 @@ struct Core {
     committed: AtomicU64,
     /// Whether the last transaction failed.
     failing: AtomicBool,
+    /// Held while a subscription is changed.
+    subscribing: tokio::sync::Mutex<()>,
     readers: SqlitePool,
     runtime: Handle,
     tracker: TaskTracker,
