@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use tollgate_types::{Credits, PriceVersion, Prices, Unit};
+use tollgate_types::{Credits, PriceVersion, Prices, Tokenizer, Unit};
 
 use crate::builtin::{self, BuiltinModel};
-use crate::model::{Candidate, Modality, Model, ModelKind, StructuredOutput};
+use crate::model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput};
 use crate::snapshot::Snapshot;
 
 /// Prices as they are written down: class → credits per 1,000,000 units, as decimal strings.
@@ -41,6 +41,11 @@ pub struct ModelEntry {
     pub tools: Option<bool>,
     /// Whether it reasons.
     pub reasoning: Option<bool>,
+    /// What makes its tokens of text. Without one, that of the model of the default catalog which its targets are
+    /// versions of.
+    pub tokenizer: Option<Tokenizer>,
+    /// What stands around the turns of a conversation.
+    pub framing: Option<Framing>,
     /// Whether the model is offered.
     pub enabled: Option<bool>,
 }
@@ -143,8 +148,48 @@ pub fn load(input: &CatalogInput) -> Result<Snapshot, LoadError> {
     for (id, entry) in &input.models {
         apply_entry(id, entry, input, &rows, &mut models)?;
     }
+    for model in models.values_mut() {
+        follow(model, input, &rows);
+    }
     aliases.extend(input.aliases.clone());
     index(models, aliases, input)
+}
+
+/// A model that is a version of one of the default catalog, dated or tuned, has its tokens, unless something else is
+/// said or its candidates are of several kinds.
+fn follow(model: &mut Model, input: &CatalogInput, rows: &[BuiltinModel]) {
+    if model.tokenizer.is_some() {
+        return;
+    }
+    let preset_of = |candidate: &Candidate| {
+        let named = |provider: &&EnabledProvider| *provider.name == *candidate.provider;
+        Some(&*input.providers.iter().find(named)?.preset)
+    };
+    let tokens_of = |candidate: &Candidate| {
+        let row = base_row(preset_of(candidate)?, &candidate.upstream_model, rows)?;
+        Some((row.tokenizer?, row.framing))
+    };
+    let mut found = model.candidates.iter().map(tokens_of);
+    let first = found.next().flatten();
+    if let Some((tokenizer, framing)) = first.filter(|_| found.all(|other| other == first)) {
+        model.tokenizer = Some(tokenizer);
+        model.framing = model.framing.or(framing);
+    }
+}
+
+/// The row whose name at a provider a version's name begins with: `ft:NAME:…` is tuned, `NAME-2026-01-31` is dated.
+fn base_row<'r>(preset: &str, upstream_model: &str, rows: &'r [BuiltinModel]) -> Option<&'r BuiltinModel> {
+    let tuned = upstream_model.strip_prefix("ft:");
+    let name = tuned.map_or(upstream_model, |tuned| tuned.split(':').next().unwrap_or_default());
+    let is_version = |base: &&String| {
+        let rest = name.strip_prefix(base.as_str());
+        rest.is_some_and(|rest| {
+            let date = rest.strip_prefix('-');
+            rest.is_empty() || date.is_some_and(|date| date.starts_with(|c: char| c.is_ascii_digit()))
+        })
+    };
+    rows.iter()
+        .find(|row| row.upstream.get(preset).as_ref().is_some_and(is_version))
 }
 
 fn from_builtin(row: &BuiltinModel, input: &CatalogInput) -> Result<Option<Model>, LoadError> {
@@ -181,6 +226,8 @@ fn builtin_model(row: &BuiltinModel, prices: Prices, candidates: Vec<Candidate>,
         structured_output: row.structured_output,
         tools: row.tools,
         reasoning: row.reasoning,
+        tokenizer: row.tokenizer,
+        framing: row.framing,
         simulated,
         prices,
         price_version: price_version(&row.id, &prices),
@@ -219,6 +266,8 @@ fn plain_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate>,
         structured_output: StructuredOutput::JsonSchema,
         tools: true,
         reasoning: false,
+        tokenizer: None,
+        framing: None,
         simulated,
         prices,
         price_version: price_version(id, &prices),
@@ -312,6 +361,8 @@ fn override_facts(model: &mut Model, entry: &ModelEntry) {
     model.structured_output = entry.structured_output.unwrap_or(model.structured_output);
     model.tools = entry.tools.unwrap_or(model.tools);
     model.reasoning = entry.reasoning.unwrap_or(model.reasoning);
+    model.tokenizer = entry.tokenizer.or(model.tokenizer);
+    model.framing = entry.framing.or(model.framing);
     if let Some(name) = &entry.display_name {
         model.display_name.clone_from(name);
     }
