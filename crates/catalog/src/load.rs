@@ -180,7 +180,9 @@ fn follow(model: &mut Model, input: &CatalogInput, rows: &[BuiltinModel]) {
 /// The row whose name at a provider a version's name begins with: `ft:NAME:…` is tuned, `NAME-2026-01-31` is dated.
 fn base_row<'r>(preset: &str, upstream_model: &str, rows: &'r [BuiltinModel]) -> Option<&'r BuiltinModel> {
     let tuned = upstream_model.strip_prefix("ft:");
-    let name = tuned.map_or(upstream_model, |tuned| tuned.split(':').next().unwrap_or_default());
+    let name = tuned.map_or(upstream_model, |tuned| {
+        tuned.split(':').next().unwrap_or_default()
+    });
     let is_version = |base: &&String| {
         let rest = name.strip_prefix(base.as_str());
         rest.is_some_and(|rest| {
@@ -343,6 +345,8 @@ fn apply_entry(
     if !targets.is_empty() {
         model.simulated = is_simulated(&targets, input);
         model.candidates = targets;
+        // Who answers from there may have other tokens.
+        (model.tokenizer, model.framing) = (None, None);
     }
     if let Some(prices) = listed {
         model.prices = prices;

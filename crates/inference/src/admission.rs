@@ -20,12 +20,16 @@ pub(crate) async fn admit<C: Inspected + Shaped + NamesMedia + Countable>(
         policy.check_input(ctx.id, &request.call.texts()?).await?;
     }
     request.call.shape(&mut routed)?;
-    let (admission, tokens) = pipeline.admit(routed, request, C::texts_to_count).await.map_err(|refused| {
-        if let Some(tokens) = refused.tokens {
-            ctx.note_tokens(tokens);
-        }
-        refused.error
-    })?;
+    let (admission, tokens) =
+        pipeline
+            .admit(routed, request, C::texts_to_count)
+            .await
+            .map_err(|refused| {
+                if let Some(tokens) = refused.tokens {
+                    ctx.note_tokens(tokens);
+                }
+                refused.error
+            })?;
     ctx.note_tokens(tokens);
     Ok(admission)
 }

@@ -146,7 +146,11 @@ async fn exact(
 ) -> Option<Counted> {
     let Framing::Chatml = framing;
     let mut read = texts_of(request);
-    let names: Vec<String> = request.messages.iter().filter_map(|turn| turn.name.clone()).collect();
+    let names: Vec<String> = request
+        .messages
+        .iter()
+        .filter_map(|turn| turn.name.clone())
+        .collect();
     // A role is one token.
     let around = 4 * request.messages.len() + names.len() + 3;
     read.extend(names);
@@ -156,3 +160,6 @@ async fn exact(
         how: EXACT,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,7 +26,11 @@ const COUNTED: &[(&str, u64, u64)] = &[
     ("   leading and   inner   spaces  ", 8, 8),
     ("\r\n\r\n\t\ttabs\r\n", 5, 5),
     ("<|endoftext|><|im_start|>user", 13, 13),
-    ("{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"string\"}}}", 14, 14),
+    (
+        "{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"string\"}}}",
+        14,
+        14,
+    ),
     ("\u{0}\u{200b}\u{feff}", 3, 3),
 ];
 
@@ -34,7 +38,11 @@ const COUNTED: &[(&str, u64, u64)] = &[
 fn texts_have_the_tokens_that_were_published() {
     for (text, o200k, cl100k) in COUNTED {
         assert_eq!(count(Tokenizer::O200kBase, text), *o200k, "o200k_base: {text:?}");
-        assert_eq!(count(Tokenizer::Cl100kBase, text), *cl100k, "cl100k_base: {text:?}");
+        assert_eq!(
+            count(Tokenizer::Cl100kBase, text),
+            *cl100k,
+            "cl100k_base: {text:?}"
+        );
     }
 }
 
@@ -63,7 +71,9 @@ fn no_token_is_longer_than_is_said() {
 #[test]
 fn a_megabyte_of_anything_is_counted() {
     const BYTES: usize = 1 << 20;
-    for piece in ["a", " ", "\n", "!", "0", "é", "漢", "\u{301}", "😀", " a", "ab", " \n", "aA", "\t ", "'s"] {
+    for piece in [
+        "a", " ", "\n", "!", "0", "é", "漢", "\u{301}", "😀", " a", "ab", " \n", "aA", "\t ", "'s",
+    ] {
         let text = piece.repeat(BYTES / piece.len());
         let bytes = text.len() as u64;
         for tokenizer in Tokenizer::ALL {

@@ -265,12 +265,26 @@ fn versions_of_a_model_have_its_tokens() {
     openai.discovered = listed.map(|name| (name.to_owned(), None)).to_vec();
     let priced = "prices = { input = \"1\" }\n";
     let said = [
-        ("acme/tuned", "targets = [\"mine/ft:gpt-4o-mini-2024-07-18:acme::x1\"]"),
+        (
+            "acme/tuned",
+            "targets = [\"mine/ft:gpt-4o-mini-2024-07-18:acme::x1\"]",
+        ),
         ("acme/renamed", "targets = [\"mine/gpt-5\"]"),
-        ("acme/mixed", "targets = [\"mine/gpt-4o\", \"mine/text-embedding-3-small\"]"),
+        (
+            "acme/mixed",
+            "targets = [\"mine/gpt-4o\", \"mine/text-embedding-3-small\"]",
+        ),
+        ("openai/gpt-4.1", "targets = [\"mine/gpt-4.1\", \"local/x\"]"),
+        ("openai/o3", "display_name = \"Ours\""),
         ("acme/elsewhere", "targets = [\"local/gpt-4o\"]"),
-        ("acme/own", "targets = [\"local/x\"]\ntokenizer = \"cl100k_base\"\nframing = \"chatml\""),
-        ("acme/other", "targets = [\"mine/gpt-4o\"]\ntokenizer = \"cl100k_base\""),
+        (
+            "acme/own",
+            "targets = [\"local/x\"]\ntokenizer = \"cl100k_base\"\nframing = \"chatml\"",
+        ),
+        (
+            "acme/other",
+            "targets = [\"mine/gpt-4o\"]\ntokenizer = \"cl100k_base\"",
+        ),
     ];
     let models = said.map(|(id, text)| (id.to_owned(), entry(&format!("{priced}{text}"))));
     let input = CatalogInput {
@@ -292,6 +306,8 @@ fn versions_of_a_model_have_its_tokens() {
         ("house", o200k, chatml),
         ("acme/renamed", o200k, None),
         ("acme/mixed", None, None),
+        ("openai/gpt-4.1", None, None),
+        ("openai/o3", o200k, None),
         ("acme/elsewhere", None, None),
         ("acme/own", Some(Tokenizer::Cl100kBase), chatml),
         ("acme/other", Some(Tokenizer::Cl100kBase), None),
@@ -303,7 +319,11 @@ fn versions_of_a_model_have_its_tokens() {
 
 #[test]
 fn only_known_tokenizers_can_be_named() {
-    for text in ["tokenizer = \"p50k_base\"", "tokenizer = \"\"", "framing = \"own\""] {
+    for text in [
+        "tokenizer = \"p50k_base\"",
+        "tokenizer = \"\"",
+        "framing = \"own\"",
+    ] {
         assert!(toml::from_str::<ModelEntry>(text).is_err(), "{text}");
     }
 }

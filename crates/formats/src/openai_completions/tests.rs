@@ -220,7 +220,11 @@ fn prompts_are_read_as_far_as_they_are_texts() {
         (json!([1, 2]), vec![]),
         (json!([[1], [2]]), vec![]),
     ] {
-        assert_eq!(prompts(body(json!({"prompt": prompt})).as_bytes()), expected, "{prompt}");
+        assert_eq!(
+            prompts(body(json!({"prompt": prompt})).as_bytes()),
+            expected,
+            "{prompt}"
+        );
     }
     assert_eq!(prompts(b"{"), Vec::<String>::new());
 }
