@@ -14,7 +14,7 @@ use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
 use super::events::{Events, Framing};
-use crate::admission::admit;
+use crate::admission::{self, admit};
 use crate::capabilities::{self, Asked};
 use crate::{crossing, lenient};
 
@@ -158,18 +158,10 @@ pub(super) fn asked(head: &GenerateHead) -> Asked {
 }
 
 pub(super) fn demand(head: &GenerateHead, body_bytes: usize) -> Demand {
-    let body_bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
-    let inline = head.media.inline_bytes;
-    // A picture is charged by its size on the model's grid, whatever its bytes; other media at most by their bytes.
-    let only_pictures = head.media.files == 0 && head.media.audio == 0;
     Demand {
-        text_bytes: body_bytes.saturating_sub(inline),
-        tokens: 0,
-        messages: u64::from(head.contents),
-        media_bytes: if only_pictures { 0 } else { inline },
-        images: u64::from(head.media.images),
         max_tokens: head.max_tokens,
         n: u64::from(head.candidates),
+        ..admission::demand(head.media, head.contents, body_bytes)
     }
 }
 
