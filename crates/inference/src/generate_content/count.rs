@@ -1,5 +1,6 @@
 //! Counting the tokens of a request, without a call.
 
+use tollgate_accounts::Caller;
 use tollgate_formats::gemini::{self, Purpose};
 use tollgate_pipeline::Pipeline;
 use tollgate_types::Error;
@@ -9,9 +10,14 @@ use super::wire::ContentTokens;
 use crate::capabilities;
 use crate::counting::Counting;
 
-pub(super) async fn count(pipeline: &Pipeline, model: &str, body: &[u8]) -> Result<ContentTokens, Error> {
+pub(super) async fn count(
+    pipeline: &Pipeline,
+    caller: &Caller,
+    model: &str,
+    body: &[u8],
+) -> Result<ContentTokens, Error> {
     let head = gemini::validate(body, Purpose::Count)?;
-    let routed = pipeline.route(model)?;
+    let routed = pipeline.route(caller, model)?;
     capabilities::check(&routed.model, &asked(&head)).map_err(in_our_words)?;
     let counting = Counting {
         routed,

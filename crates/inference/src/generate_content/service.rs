@@ -38,7 +38,9 @@ pub(super) async fn create(
     framing: Option<Framing>,
     body: Bytes,
 ) -> Result<Answer, Error> {
-    let (checked, body) = lenient::checked(&caller, ctx, body, |body| check(pipeline, ctx, model, body))?;
+    let (checked, body) = lenient::checked(&caller, ctx, body, |body| {
+        check(pipeline, ctx, &caller, model, body)
+    })?;
     let Checked { head, routed, common } = checked;
     let show_reasoning = head.include_thoughts;
     let public_model = routed.public_model.clone();
@@ -100,9 +102,15 @@ struct Checked {
 }
 
 /// Everything that can be refused before anything is held or sent.
-fn check(pipeline: &Pipeline, ctx: &RequestContext, model: &str, body: &Bytes) -> Result<Checked, Error> {
+fn check(
+    pipeline: &Pipeline,
+    ctx: &RequestContext,
+    caller: &Caller,
+    model: &str,
+    body: &Bytes,
+) -> Result<Checked, Error> {
     let head = gemini::validate(body, Purpose::Generate)?;
-    let mut routed = pipeline.route(model)?;
+    let mut routed = pipeline.route(caller, model)?;
     capabilities::check(&routed.model, &asked(&head)).map_err(in_our_words)?;
     let common = common_form(&mut routed, &head, ctx, body)?;
     Ok(Checked { head, routed, common })

@@ -19,13 +19,13 @@ pub(super) async fn count(
     version: Version,
     body: Bytes,
 ) -> Result<MessageTokens, Error> {
-    let (counting, _) = lenient::checked(caller, ctx, body, |body| check(pipeline, version, body))?;
+    let (counting, _) = lenient::checked(caller, ctx, body, |body| check(pipeline, caller, version, body))?;
     Ok(MessageTokens::new(counting.count(pipeline).await))
 }
 
-fn check(pipeline: &Pipeline, version: Version, body: &[u8]) -> Result<Counting, Error> {
+fn check(pipeline: &Pipeline, caller: &Caller, version: Version, body: &[u8]) -> Result<Counting, Error> {
     let head = anthropic_messages::validate(body, version, Purpose::Count)?;
-    let routed = pipeline.route(&head.model)?;
+    let routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
     Ok(Counting {
         routed,

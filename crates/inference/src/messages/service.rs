@@ -35,7 +35,9 @@ pub(super) async fn create(
     version: Version,
     body: Bytes,
 ) -> Result<Answer, Error> {
-    let (checked, body) = lenient::checked(&caller, ctx, body, |body| check(pipeline, ctx, version, body))?;
+    let (checked, body) = lenient::checked(&caller, ctx, body, |body| {
+        check(pipeline, ctx, &caller, version, body)
+    })?;
     let Checked { head, routed, common } = checked;
     let show_reasoning = common.as_ref().is_none_or(|request| !request.hide_reasoning);
     let public_model = routed.public_model.clone();
@@ -99,11 +101,12 @@ struct Checked {
 fn check(
     pipeline: &Pipeline,
     ctx: &RequestContext,
+    caller: &Caller,
     version: Version,
     body: &Bytes,
 ) -> Result<Checked, Error> {
     let head = anthropic_messages::validate(body, version, Purpose::Generate)?;
-    let mut routed = pipeline.route(&head.model)?;
+    let mut routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
     let common = common_form(&mut routed, &head, ctx, body)?;
     Ok(Checked {

@@ -52,7 +52,7 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
     let (account, kept, pipeline) = (caller.account_id(), &inference.kept, &inference.pipeline);
     let mut recalled = recall(kept, latest, account, body).await?;
     let checked = lenient::checked(&caller, ctx, recalled.body.clone(), |body| {
-        check(pipeline, ctx, body)
+        check(pipeline, ctx, &caller, body)
     });
     let (checked, body) = checked.map_err(|error| recalled.in_callers_places(error))?;
     let Checked { head, routed, common } = checked;
@@ -144,9 +144,9 @@ struct Checked {
 }
 
 /// Everything that can be refused before anything is held or sent.
-fn check(pipeline: &Pipeline, ctx: &RequestContext, body: &Bytes) -> Result<Checked, Error> {
+fn check(pipeline: &Pipeline, ctx: &RequestContext, caller: &Caller, body: &Bytes) -> Result<Checked, Error> {
     let head = validate(body)?;
-    let mut routed = pipeline.route(&head.model)?;
+    let mut routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
     let common = common_form(&mut routed, &head, ctx, body)?;
     Ok(Checked {
