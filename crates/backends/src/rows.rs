@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use sqlx::FromRow;
 use tollgate_storage::{
-    Account, AccountState, Cadence, Compat, Key, KeyMode, KeyState, Limits, NewSubscription, Payer, PlanUse,
-    PriceRecord, Product, Result, StorageError, StorageErrorKind, StoredResponse, Subscription,
-    SubscriptionEvent, SubscriptionState, UsageRow,
+    Account, AccountState, Cadence, Claim, Claimed, Compat, Key, KeyMode, KeyState, Limits, NewSubscription,
+    Payer, PlanUse, PriceRecord, Product, Result, StorageError, StorageErrorKind, StoredResponse,
+    Subscription, SubscriptionEvent, SubscriptionState, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
@@ -204,6 +204,30 @@ impl TryFrom<ResponseColumns> for StoredResponse {
             created_at: Timestamp::from_micros(columns.created_at),
             expires_at: Timestamp::from_micros(columns.expires_at),
             content: columns.content,
+        })
+    }
+}
+
+/// A claim that another request has.
+#[derive(FromRow)]
+pub(crate) struct ClaimColumns {
+    fingerprint: Vec<u8>,
+    request_id: Vec<u8>,
+    content: Option<Vec<u8>>,
+}
+
+impl ClaimColumns {
+    /// What it means for whoever wants the same key.
+    pub(crate) fn claimed(self, wanted: &Claim) -> Result<Claimed> {
+        if self.fingerprint != wanted.fingerprint {
+            return Ok(Claimed::Reused);
+        }
+        Ok(match self.content {
+            None => Claimed::Running,
+            Some(content) => Claimed::Answered {
+                request: RequestId::from_u128(id_from(&self.request_id)?),
+                content,
+            },
         })
     }
 }

@@ -5,6 +5,7 @@ pub mod account;
 pub mod audit;
 pub mod counter;
 pub mod error;
+pub mod idempotency;
 pub mod key;
 pub mod ledger;
 pub mod price;
@@ -23,6 +24,7 @@ pub use account::{Account, AccountState, AccountStore, Limits};
 pub use audit::{AuditVisitor, LedgerAccount, LedgerBalance};
 pub use counter::{Budget, Counters, Decision};
 pub use error::{StorageError, StorageErrorKind};
+pub use idempotency::{Claim, Claimed, IdempotencyStore, RepeatKey};
 pub use key::{Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
 pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement};
 pub use price::{PriceRecord, PriceStore};
@@ -53,6 +55,8 @@ pub struct Storage {
     pub responses: Arc<dyn ResponseStore>,
     /// Plans and what else is paid for by the period.
     pub subscriptions: Arc<dyn SubscriptionStore>,
+    /// Requests that may be repeated.
+    pub idempotency: Arc<dyn IdempotencyStore>,
     /// The engine as a whole.
     pub engine: Arc<dyn Engine>,
 }
