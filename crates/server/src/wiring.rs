@@ -8,6 +8,7 @@ use secrecy::ExposeSecret;
 use tollgate_accounts::{KeyShape, Keys, KeysConfig, Limiter, Vault};
 use tollgate_backends::memory::MemoryCounters;
 use tollgate_backends::{postgres, sqlite};
+use tollgate_billing::Plans;
 use tollgate_catalog::Catalog;
 use tollgate_edge::Gate;
 use tollgate_pipeline::{Pipeline, Providers};
@@ -38,6 +39,8 @@ pub struct Domains {
     pub keys: Arc<Keys>,
     /// Seals what is kept for tenants.
     pub vault: Vault,
+    /// Plans that can be subscribed to.
+    pub plans: Arc<Plans>,
     /// Models.
     pub catalog: Arc<Catalog>,
     /// Limits.
@@ -81,7 +84,10 @@ pub async fn domains(config: &Config) -> Result<Domains> {
         config.file.limits.rpm,
         config.file.limits.tpm,
     ));
+    let plans = Arc::new(Plans::default());
+    plans.replace(config.plans());
     Ok(Domains {
+        plans,
         clock,
         ids,
         storage,

@@ -141,7 +141,7 @@ pub struct Subscription {
 pub enum Change {
     /// The next period is paid, through this instant.
     Renew {
-        /// The number of the period: the one after that of the subscription.
+        /// The number of the period: above that of the subscription. Periods between were not paid for by anybody.
         period: i64,
         /// When it is over.
         paid_through: Timestamp,
@@ -208,6 +208,19 @@ pub struct PlanUse {
     pub window: TransferId,
 }
 
+/// A week of a plan as its owner sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Week {
+    /// When it begins.
+    pub start: Timestamp,
+    /// When it is over.
+    pub end: Timestamp,
+    /// What it includes.
+    pub limit: Credits,
+    /// How much of that is used, or held by calls that run.
+    pub used: Credits,
+}
+
 /// What a call may draw on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
@@ -238,7 +251,7 @@ impl Subscription {
         use SubscriptionState::{Active, Canceled, Expired, PastDue};
         let mut next = self.clone();
         match (self.state, change) {
-            (Active | PastDue, Change::Renew { period, paid_through }) if period == self.period + 1 => {
+            (Active | PastDue, Change::Renew { period, paid_through }) if period > self.period => {
                 next.state = Active;
                 next.past_due_since = None;
                 next.period = period;
@@ -291,6 +304,23 @@ impl Subscription {
             _ if is_paid && now >= 0 => Draw::Next(now),
             _ => Draw::Nothing,
         }
+    }
+
+    /// The week on which a call would draw now, or the one that is open while the plan gives no access. `left` is what
+    /// is left of the open week.
+    pub fn week_at(&self, left: Credits, now: Timestamp) -> Option<Week> {
+        let (number, left) = match (self.draw(now), self.window) {
+            (Draw::Next(number), _) => (number, self.terms.allowance),
+            (Draw::Open(number), _) | (Draw::Nothing, Some(number)) => (number, left),
+            (Draw::Nothing, None) => return None,
+        };
+        let (start, end) = self.window_span(number);
+        Some(Week {
+            start,
+            end,
+            limit: self.terms.allowance,
+            used: self.terms.allowance.saturating_sub(left),
+        })
     }
 
     /// When a week begins and ends.
@@ -465,7 +495,7 @@ mod tests {
                 [
                     Some(Active),
                     None,
-                    None,
+                    Some(Active),
                     Some(PastDue),
                     Some(Active),
                     None,
@@ -479,7 +509,7 @@ mod tests {
                 [
                     Some(Active),
                     None,
-                    None,
+                    Some(Active),
                     Some(PastDue),
                     None,
                     Some(Active),
@@ -493,7 +523,7 @@ mod tests {
                 [
                     Some(Active),
                     None,
-                    None,
+                    Some(Active),
                     None,
                     Some(PastDue),
                     None,
@@ -507,7 +537,7 @@ mod tests {
                 [
                     Some(Active),
                     None,
-                    None,
+                    Some(Active),
                     None,
                     None,
                     Some(PastDue),

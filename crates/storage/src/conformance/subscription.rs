@@ -13,7 +13,7 @@ use crate::{
 };
 
 fn renew(period: i64) -> Change {
-    let weeks = 4 * (u64::try_from(period).unwrap() + 1);
+    let weeks = 4 * (u64::try_from(period).unwrap_or(0) + 1);
     let paid_through = week(weeks);
     Change::Renew { period, paid_through }
 }
@@ -169,7 +169,7 @@ pub async fn renewal_is_paid_once(factory: Factory) {
     let renewed = change(&storage, &made, renew(1), week(4)).await;
     assert_eq!((renewed.period, renewed.terms.paid_through), (1, week(8)));
     let before = Books::read(&storage).await;
-    for period in [0, 1, 3] {
+    for period in [-1, 0, 1] {
         let again = storage
             .subscriptions
             .change(made.terms.id, renew(period), week(5))
@@ -192,6 +192,13 @@ pub async fn renewal_is_paid_once(factory: Factory) {
         nanos(40),
         "a week of the new period"
     );
+    let later = change(&storage, &made, renew(5), week(22)).await;
+    assert_eq!(
+        (later.period, later.terms.paid_through),
+        (5, week(24)),
+        "those between are not charged"
+    );
+    assert_eq!(storage.ledger.balance(id).await.unwrap().credits, nanos(10));
 }
 
 /// Of many renewals of one period at once, as of several nodes, one is paid.
