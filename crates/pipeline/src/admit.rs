@@ -118,8 +118,7 @@ impl Pipeline {
             public_model: routed.public_model.clone(),
             endpoint: request.endpoint,
             accepted_at: request.accepted_at,
-            // Twice the longest call: the sweep must never release a hold whose call still runs.
-            lifetime: (self.settings.timeouts.total + self.settings.drain.time) * 2,
+            lifetime: self.settings.hold_lifetime(),
         };
         match Hold::take(&*self.ledger, &hold_request, &routed.model, demand).await {
             Ok(hold) => {

@@ -21,6 +21,7 @@ mod completions;
 mod crash;
 mod embeddings;
 mod generate_content;
+mod idempotency;
 mod lenient;
 mod limits;
 mod media;
