@@ -241,6 +241,9 @@ pub fn tidy(document: &mut OpenApi) {
 
 fn tidy_item(item: &mut PathItem) {
     let starts_work = item.post.is_some();
+    if let Some(post) = &mut item.post {
+        post.parameters.get_or_insert_default().push(idempotency_key());
+    }
     let methods = [
         &mut item.get,
         &mut item.post,
@@ -250,12 +253,6 @@ fn tidy_item(item: &mut PathItem) {
     ];
     for operation in methods.into_iter().flatten() {
         add_examples(operation);
-        if starts_work {
-            operation
-                .parameters
-                .get_or_insert_default()
-                .push(idempotency_key());
-        }
         for (status, response) in &mut operation.responses.responses {
             if let RefOr::T(response) = response {
                 add_headers(response, status, starts_work);

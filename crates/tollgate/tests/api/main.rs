@@ -18,6 +18,7 @@ mod azure;
 mod bad_input;
 mod bedrock;
 mod completions;
+mod counting;
 mod crash;
 mod embeddings;
 mod generate_content;
