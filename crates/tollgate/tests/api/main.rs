@@ -42,3 +42,4 @@ mod streaming;
 mod structured_output;
 mod test_keys;
 mod upstream_faults;
+mod vertex;
