@@ -76,6 +76,22 @@ fn replay(name: &str, run: fn(&[u8])) {
     assert!(replayed > 0, "{} has no seeds", folder.display());
 }
 
+/// `make fuzz` builds the targets of its manifest, and nothing else here reads it.
+#[test]
+fn every_target_is_in_the_manifest() {
+    let manifest = include_str!("../../fuzz/Cargo.toml")
+        .parse::<toml::Table>()
+        .unwrap();
+    let bins = manifest["bin"].as_array().unwrap();
+    let mut names: Vec<&str> = bins.iter().map(|bin| bin["name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, NAMES);
+    for bin in bins {
+        let path = format!("fuzz_targets/{}.rs", bin["name"].as_str().unwrap());
+        assert_eq!(bin["path"].as_str(), Some(path.as_str()));
+    }
+}
+
 #[test]
 fn every_target_is_replayed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/fuzz_targets");
