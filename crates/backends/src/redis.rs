@@ -70,13 +70,13 @@ pub enum Time {
 }
 
 impl RedisConfig {
-    /// The server at this address, with the prefix `tollgate`, 25 ms for a decision and a second and a half to settle.
+    /// The server at this address, with the prefix `tollgate`, 50 ms for a decision and a second and a half to settle.
     pub fn new(url: impl Into<String>, node: u64) -> Self {
         Self {
             url: url.into(),
             prefix: "tollgate".to_owned(),
             node,
-            patience: Duration::from_millis(25),
+            patience: Duration::from_millis(50),
             settle: Duration::from_millis(1_500),
             time: Time::Server,
         }

@@ -7,6 +7,8 @@
     reason = "a test fails by panicking, and starts tasks of its own"
 )]
 
+#[path = "redis/bench.rs"]
+mod bench;
 #[path = "redis/faults.rs"]
 mod faults;
 #[path = "redis/fleet.rs"]

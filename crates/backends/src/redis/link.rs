@@ -13,13 +13,14 @@ use ::redis::{
 };
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::script::Scripts;
 
 /// How long it may take until a connection stands and is ready for use.
 const CONNECTING: Duration = Duration::from_secs(2);
-/// Questions in a row without an answer in time after which the connection is left.
+/// Questions in a row without an answer in time after which the connection is left. Of those that wait at once one
+/// counts: a pause of the server is one pause, however many wait for its end.
 const MISSED: u32 = 3;
 
 /// A connection, and what is known of the store behind it.
@@ -38,6 +39,9 @@ pub(super) struct Link {
     patience: Duration,
     current: ArcSwapOption<Open>,
     missed: AtomicU32,
+    /// When the last of them was given up, in microseconds from the start.
+    missed_at: AtomicU64,
+    start: Instant,
     connections: AtomicU64,
     nodes: AtomicU64,
     ready: watch::Sender<bool>,
@@ -61,6 +65,8 @@ impl Link {
             patience,
             current: ArcSwapOption::empty(),
             missed: AtomicU32::new(0),
+            missed_at: AtomicU64::new(0),
+            start: Instant::now(),
             connections: AtomicU64::new(0),
             nodes: AtomicU64::new(0),
             ready: watch::Sender::new(false),
@@ -96,6 +102,7 @@ impl Link {
         pipeline: &Pipeline,
     ) -> Option<Vec<Value>> {
         let mut connection = open.connection.clone();
+        let asked = self.elapsed();
         match timeout(self.patience, query(&mut connection, scripts, pipeline)).await {
             Ok(Ok(values)) => {
                 self.missed.store(0, Ordering::Relaxed);
@@ -106,11 +113,24 @@ impl Link {
                 None
             }
             Err(_) => {
-                if self.missed.fetch_add(1, Ordering::Relaxed) + 1 >= MISSED {
-                    self.leave(open, "it does not answer in time");
-                }
+                self.miss(open, asked);
                 None
             }
+        }
+    }
+
+    fn elapsed(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// A question was given up that was asked then.
+    fn miss(&self, open: &Open, asked: u64) {
+        if asked < self.missed_at.load(Ordering::Relaxed) {
+            return;
+        }
+        self.missed_at.store(self.elapsed(), Ordering::Relaxed);
+        if self.missed.fetch_add(1, Ordering::Relaxed) + 1 >= MISSED {
+            self.leave(open, "it does not answer in time");
         }
     }
 

@@ -172,7 +172,7 @@ impl Default for RedisSection {
         Self {
             url: None,
             prefix: "tollgate".to_owned(),
-            timeout_ms: 25,
+            timeout_ms: 50,
         }
     }
 }
