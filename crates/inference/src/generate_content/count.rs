@@ -1,5 +1,6 @@
 //! Counting the tokens of a request, without a call.
 
+use tollgate_accounts::Caller;
 use tollgate_formats::gemini::{self, Purpose};
 use tollgate_pipeline::Pipeline;
 use tollgate_types::Error;
@@ -10,9 +11,14 @@ use crate::capabilities;
 
 /// The tokens as the model's provider counts them, where that is known without asking it; otherwise a bound that they
 /// cannot exceed.
-pub(super) fn count(pipeline: &Pipeline, model: &str, body: &[u8]) -> Result<ContentTokens, Error> {
+pub(super) fn count(
+    pipeline: &Pipeline,
+    caller: &Caller,
+    model: &str,
+    body: &[u8],
+) -> Result<ContentTokens, Error> {
     let head = gemini::validate(body, Purpose::Count)?;
-    let routed = pipeline.route(model)?;
+    let routed = pipeline.route(caller, model)?;
     capabilities::check(&routed.model, &asked(&head)).map_err(in_our_words)?;
     let provider = routed.first_provider().and_then(|provider| provider.text());
     // What has no place in the common form is bounded like everything else.

@@ -130,12 +130,12 @@ async fn stream_generate_content(
     security(("bearer" = []), ("x-api-key" = []))
 )]
 async fn count_content_tokens(
-    _: ControlCaller,
+    ControlCaller(caller): ControlCaller,
     State(inference): State<Inference>,
     Path(target): Path<String>,
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
-    let counted = count::count(&inference.pipeline, model_of(&target), &body)?;
+    let counted = count::count(&inference.pipeline, &caller, model_of(&target), &body)?;
     let mut response = json(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
     let how = HeaderValue::from_static(counted.counting);
     response.headers_mut().insert(COUNTING, how);

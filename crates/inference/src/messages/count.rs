@@ -20,13 +20,20 @@ pub(super) fn count(
     version: Version,
     body: Bytes,
 ) -> Result<MessageTokens, Error> {
-    let (counted, _) = lenient::checked(caller, ctx, body, |body| count_body(pipeline, version, body))?;
+    let (counted, _) = lenient::checked(caller, ctx, body, |body| {
+        count_body(pipeline, caller, version, body)
+    })?;
     Ok(counted)
 }
 
-fn count_body(pipeline: &Pipeline, version: Version, body: &[u8]) -> Result<MessageTokens, Error> {
+fn count_body(
+    pipeline: &Pipeline,
+    caller: &Caller,
+    version: Version,
+    body: &[u8],
+) -> Result<MessageTokens, Error> {
     let head = anthropic_messages::validate(body, version, Purpose::Count)?;
-    let routed = pipeline.route(&head.model)?;
+    let routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
     let request = anthropic_messages::decode_count(body)?;
     let text = routed.first_provider().and_then(|provider| provider.text());

@@ -39,4 +39,5 @@ mod shared_limits;
 mod shutdown;
 mod streaming;
 mod structured_output;
+mod test_keys;
 mod upstream_faults;
