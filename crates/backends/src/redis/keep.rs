@@ -13,9 +13,11 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
+use super::Time;
 use super::link::{Beat, Open};
+use super::node::Node;
 use super::script::{Answer, Place};
-use super::{Core, Time};
+use super::window::Window;
 use crate::memory::{lock, shard_of};
 
 /// Between two signs of life.
@@ -36,19 +38,19 @@ const AT_ONCE: usize = 64;
 const SIGNING_OFF: Duration = Duration::from_secs(1);
 
 /// Starts the thread. It ends when the sender is dropped.
-pub(super) fn start(core: &Arc<Core>) -> Result<oneshot::Sender<()>> {
+pub(super) fn start(node: &Arc<Node>) -> Result<oneshot::Sender<()>> {
     let unavailable = |error| StorageError::new(StorageErrorKind::Unavailable, Box::new(error));
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(unavailable)?;
     let (stop, stopped) = oneshot::channel::<()>();
-    let core = core.clone();
+    let node = node.clone();
     let keep = move || {
         runtime.block_on(async {
             tokio::select! {
-                () = core.keep_until_leaving() => {}
-                () = core.tell() => {}
+                () = node.keep_until_leaving() => {}
+                () = node.tell() => {}
                 _ = stopped => {}
             }
         });
@@ -65,7 +67,7 @@ struct Past {
     epoch: String,
 }
 
-impl Core {
+impl Node {
     /// A node that leaves gives no sign of life any more, and is alive no longer than it must be.
     async fn keep_until_leaving(&self) {
         tokio::select! {
@@ -132,7 +134,7 @@ impl Core {
             self.note_time(beat.now, asked);
             if beat.epoch != past.epoch {
                 if !past.epoch.is_empty() {
-                    self.each(super::Window::retell);
+                    self.each(Window::retell);
                 }
                 if !past.epoch.is_empty() || Duration::from_micros(beat.age) < self.config.settle {
                     settled = Some(Instant::now() + self.config.settle);

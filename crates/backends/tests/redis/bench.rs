@@ -23,6 +23,7 @@ async fn counters() -> Arc<RedisCounters> {
 }
 
 /// The decisions of this many callers at once, each with an account of its own, under one limit.
+#[expect(clippy::print_stdout, reason = "the figures are the result")]
 async fn measure(what: &str, callers: usize, limit: u32) {
     let counters = counters().await;
     let mut running = tokio::task::JoinSet::new();

@@ -208,19 +208,23 @@ pub async fn high_limit_is_kept(nodes: Nodes) {
     }
 }
 
-/// Requests at once share one limit.
+/// Requests at once share one limit, a low one to the last place and a high one nearly.
 pub async fn requests_at_once_share_one_limit(nodes: Nodes) {
     let nodes = Arc::new(nodes);
-    let mut calls = tokio::task::JoinSet::new();
-    for caller in 0..8 {
-        let nodes = nodes.clone();
-        calls.spawn(async move {
-            let mut admitted = 0;
-            for turn in 0..50 {
-                admitted += u32::from(nodes.admit(caller + turn, 100).await.allowed);
-            }
-            admitted
-        });
+    for (limit, calls, least) in [(100, 50, 100), (6_000, 1_000, 5_880)] {
+        let mut callers = tokio::task::JoinSet::new();
+        for caller in 0..8 {
+            let nodes = nodes.clone();
+            callers.spawn(async move {
+                let mut admitted = 0;
+                for turn in 0..calls {
+                    admitted += u32::from(nodes.admit(caller + turn, limit).await.allowed);
+                }
+                admitted
+            });
+        }
+        let admitted = callers.join_all().await.iter().sum::<u32>();
+        assert!((least..=limit).contains(&admitted), "{admitted} of {limit}");
+        nodes.clock.advance(MINUTE + LONGER);
     }
-    assert_eq!(calls.join_all().await.iter().sum::<u32>(), 100);
 }
