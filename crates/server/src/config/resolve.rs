@@ -50,7 +50,7 @@ pub struct Config {
     pub egress: Vec<Allowed>,
     /// Where everything is kept.
     pub storage: StorageUrl,
-    /// Where several nodes share limits. The address may hold a password.
+    /// Where several nodes share limits; nothing with SQLite, which has one process. The address may hold a password.
     pub redis: Option<SecretString>,
     /// The environment, for keys.
     pub environment: Environment,
@@ -275,11 +275,9 @@ fn redis_url(section: &RedisSection, storage: &StorageUrl) -> Result<Option<Secr
         return Ok(None);
     };
     redis::check_url(url).map_err(|message| ConfigError::new("redis.url", message))?;
-    if matches!(storage, StorageUrl::Sqlite(_)) {
-        let message = "limits are shared by nodes on one PostgreSQL database; with SQLite there is one process, which counts by itself";
-        return Err(ConfigError::new("redis.url", message));
-    }
-    Ok(Some(url.as_str().into()))
+    // With SQLite there is one process, which counts by itself.
+    let has_nodes = matches!(storage, StorageUrl::Postgres(_));
+    Ok(has_nodes.then(|| url.as_str().into()))
 }
 
 fn has_pepper(service: &ServiceSection) -> bool {
@@ -351,7 +349,6 @@ mod tests {
             ("[storage]\nurl = \"mysql://x\"", "storage.url"),
             ("[storage]\nurl = \"sqlite:/x/other.db\"", "storage.url"),
             ("[storage]\nurl = \"postgres://u:secret@h/d\"", "service"),
-            ("[redis]\nurl = \"redis://h\"", "redis.url"),
             ("[redis]\nurl = \"http://u:canary@h\"", "redis.url"),
             ("[redis]\nprefix = \"\"", "redis.prefix"),
             ("[redis]\nprefix = \"a{b}\"", "redis.prefix"),
@@ -371,6 +368,8 @@ mod tests {
         let shared = "[storage]\nurl = \"postgres://h/d\"\n[service]\npepper_env = \"P\"\n\
                       [redis]\nurl = \"rediss://u:secret@h:6380/1\"\ntimeout_ms = 1000";
         assert!(load(shared, &[]).unwrap().redis.is_some());
+        let one_process = load("[redis]\nurl = \"redis://h\"", &[]).unwrap();
+        assert!(one_process.redis.is_none());
         assert!(load("[server]\nlisten = \"0.0.0.0:80\"\nallow_plain_http = true", &[]).is_ok());
     }
 

@@ -12,6 +12,11 @@ const WHAT: &str = "limits";
 pub fn stated(config: &Config) -> Finding {
     match (&config.storage, &config.redis) {
         (_, Some(_)) => Finding::fine(WHAT, "are shared by all nodes through Redis"),
+        (StorageUrl::Sqlite(_), None) if config.file.redis.url.is_some() => Finding::note(
+            WHAT,
+            "redis.url has no effect: with SQLite there is one process, which counts by itself",
+            "take redis.url away, or store in PostgreSQL when there are to be several nodes",
+        ),
         (StorageUrl::Sqlite(_), None) => Finding::fine(WHAT, "are counted in the one process that there is"),
         (StorageUrl::Postgres(_), None) => Finding::note(
             WHAT,

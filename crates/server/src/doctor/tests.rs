@@ -165,6 +165,7 @@ fn limits_that_nodes_do_not_share_are_told() {
     let redis = format!("{postgres}[redis]\nurl = \"redis://:canary@{closed}\"\n");
     for (text, stated, seen) in [
         ("", State::Fine, State::Fine),
+        ("[redis]\nurl = \"redis://:canary@h\"", State::Note, State::Note),
         (postgres, State::Note, State::Note),
         (&redis, State::Fine, State::Fault),
     ] {
