@@ -8,7 +8,7 @@ use proptest::test_runner::{Config, TestRunner};
 use tollgate_storage::{Budget, Counters, Decision};
 use tollgate_types::Clock;
 
-use crate::fleet::{Fleet, account, block_on};
+use crate::fleet::{Fleet, account, admit_many, block_on, left};
 
 const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -135,6 +135,23 @@ fn high_limits_are_never_exceeded() {
             }
         }
         Ok(())
+    });
+}
+
+/// What is lent near the end of a second and used at the last moment counts for a minute from then on.
+#[test]
+fn what_is_lent_counts_from_its_last_moment() {
+    block_on(async {
+        let fleet = Fleet::by_hand(2).await;
+        let [one, other] = [&fleet.nodes[0], &fleet.nodes[1]];
+        fleet.clock.advance(Duration::from_millis(900));
+        assert_eq!(admit_many(one, 3_000, 20).await, 20);
+        fleet.clock.advance(Duration::from_micros(SECOND - 1));
+        assert_eq!(admit_many(one, 3_000, 5).await, 5);
+        fleet.clock.advance(Duration::from_micros(MINUTE - 1));
+        let most = 3_000 - 5;
+        assert!(left(other, 3_000, 1).await.0 <= most);
+        assert!(admit_many(other, 3_000, 3_000).await <= most as u32);
     });
 }
 
