@@ -5,6 +5,7 @@ pub mod account;
 pub mod audit;
 pub mod counter;
 pub mod error;
+pub mod idempotency;
 pub mod key;
 pub mod ledger;
 pub mod price;
@@ -22,6 +23,7 @@ pub use account::{Account, AccountState, AccountStore, Limits};
 pub use audit::{AuditVisitor, LedgerAccount, LedgerBalance};
 pub use counter::{Budget, Counters, Decision};
 pub use error::{StorageError, StorageErrorKind};
+pub use idempotency::{Claim, Claimed, IdempotencyStore, RepeatKey};
 pub use key::{Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
 pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement};
 pub use price::{PriceRecord, PriceStore};
@@ -46,6 +48,8 @@ pub struct Storage {
     pub prices: Arc<dyn PriceStore>,
     /// Kept answers.
     pub responses: Arc<dyn ResponseStore>,
+    /// Requests that may be repeated.
+    pub idempotency: Arc<dyn IdempotencyStore>,
     /// The engine as a whole.
     pub engine: Arc<dyn Engine>,
 }

@@ -7,6 +7,7 @@
 mod account;
 mod audit;
 mod error;
+mod idempotency;
 mod key;
 mod ledger;
 mod pool;
@@ -78,6 +79,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         usage: Arc::new(usage::UsageRows(pool.clone())),
         prices: Arc::new(price::PriceVersions(pool.clone())),
         responses: Arc::new(response::Responses(pool.clone())),
+        idempotency: Arc::new(idempotency::Idempotency(pool.clone())),
         engine: Arc::new(PostgresEngine(pool)),
     })
 }

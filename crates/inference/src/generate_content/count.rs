@@ -8,10 +8,9 @@ use tollgate_types::Error;
 use super::service::{asked, demand, in_our_words};
 use super::wire::ContentTokens;
 use crate::capabilities;
+use crate::counting::Counting;
 
-/// The tokens as the model's provider counts them, where that is known without asking it; otherwise a bound that they
-/// cannot exceed.
-pub(super) fn count(
+pub(super) async fn count(
     pipeline: &Pipeline,
     caller: &Caller,
     model: &str,
@@ -20,14 +19,11 @@ pub(super) fn count(
     let head = gemini::validate(body, Purpose::Count)?;
     let routed = pipeline.route(caller, model)?;
     capabilities::check(&routed.model, &asked(&head)).map_err(in_our_words)?;
-    let provider = routed.first_provider().and_then(|provider| provider.text());
-    // What has no place in the common form is bounded like everything else.
-    let request = gemini::decode_count(body).ok();
-    let exact = provider
-        .zip(request)
-        .and_then(|(text, request)| text.count_input(&request));
-    Ok(match exact {
-        Some(tokens) => ContentTokens::new(tokens, "exact"),
-        None => ContentTokens::new(demand(&head, body.len()).input_bound(), "upper_bound"),
-    })
+    let counting = Counting {
+        routed,
+        demand: demand(&head, body.len()),
+        // What has no place in the common form is bounded like everything else.
+        request: gemini::decode_count(body).ok(),
+    };
+    Ok(ContentTokens::new(counting.count(pipeline).await))
 }

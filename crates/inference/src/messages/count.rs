@@ -9,37 +9,27 @@ use tollgate_types::Error;
 
 use super::service::{asked, demand};
 use super::wire::MessageTokens;
+use crate::counting::Counting;
 use crate::{capabilities, lenient};
 
-/// The tokens as the model's provider counts them, where that is known without asking it; otherwise a bound that they
-/// cannot exceed.
-pub(super) fn count(
+pub(super) async fn count(
     pipeline: &Pipeline,
     ctx: &RequestContext,
     caller: &Caller,
     version: Version,
     body: Bytes,
 ) -> Result<MessageTokens, Error> {
-    let (counted, _) = lenient::checked(caller, ctx, body, |body| {
-        count_body(pipeline, caller, version, body)
-    })?;
-    Ok(counted)
+    let (counting, _) = lenient::checked(caller, ctx, body, |body| check(pipeline, caller, version, body))?;
+    Ok(MessageTokens::new(counting.count(pipeline).await))
 }
 
-fn count_body(
-    pipeline: &Pipeline,
-    caller: &Caller,
-    version: Version,
-    body: &[u8],
-) -> Result<MessageTokens, Error> {
+fn check(pipeline: &Pipeline, caller: &Caller, version: Version, body: &[u8]) -> Result<Counting, Error> {
     let head = anthropic_messages::validate(body, version, Purpose::Count)?;
     let routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
-    let request = anthropic_messages::decode_count(body)?;
-    let text = routed.first_provider().and_then(|provider| provider.text());
-    let exact = text.and_then(|text| text.count_input(&request));
-    Ok(match exact {
-        Some(tokens) => MessageTokens::new(tokens, "exact"),
-        None => MessageTokens::new(demand(&head, body.len()).input_bound(), "upper_bound"),
+    Ok(Counting {
+        routed,
+        demand: demand(&head, body.len()),
+        request: Some(anthropic_messages::decode_count(body)?),
     })
 }
