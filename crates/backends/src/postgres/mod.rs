@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sqlx::postgres::PgConnectOptions;
 use tollgate_storage::{Engine, Result, Storage};
 
 use pool::Pool;
@@ -52,6 +53,15 @@ impl PostgresConfig {
             statement_timeout: Duration::from_secs(10),
         }
     }
+}
+
+/// Why an address cannot be one of a database; nothing is connected. The reason repeats nothing of the address.
+pub fn check_url(url: &str) -> std::result::Result<(), String> {
+    let parsed = url.parse::<PgConnectOptions>();
+    parsed.map(drop).map_err(|error| match error {
+        sqlx::Error::Configuration(cause) => cause.to_string(),
+        other => other.to_string(),
+    })
 }
 
 impl fmt::Debug for PostgresConfig {

@@ -43,3 +43,4 @@ mod streaming;
 mod structured_output;
 mod test_keys;
 mod upstream_faults;
+mod vertex;
