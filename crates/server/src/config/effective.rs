@@ -116,6 +116,10 @@ impl Config {
             StorageUrl::Sqlite(path) => format!("sqlite:{}", path.display()),
             StorageUrl::Postgres(_) => "postgres://…".to_owned(),
         });
+        if let Some(url) = &mut shown.redis.url {
+            let scheme = url.split("://").next().unwrap_or_default();
+            *url = format!("{scheme}://…");
+        }
         for block in self.providers_by_environment() {
             let section = ProviderSection {
                 base_url: block.base_url,
@@ -185,6 +189,8 @@ mod tests {
     fn printed_settings_hold_no_password_and_can_be_read_again() {
         let text = "[storage]\nurl = \"postgres://u:canary@h/d\"\n[service]\npepper_env = \"P\"";
         printed(text, &[]);
+        let both = format!("{text}\n[redis]\nurl = \"rediss://u:canary@h/1\"");
+        assert_eq!(printed(&both, &[]).redis.url.as_deref(), Some("rediss://…"));
         let shown = printed("[providers.x]\nbase_url = \"https://u:canary@h/v1\"", &[]);
         assert_eq!(shown.providers["x"].base_url.as_deref(), Some("https://…@h/v1"));
         let text = "[providers.vertex]\nlocation = \"global\"\ncredentials_env = \"ACCOUNT\"";

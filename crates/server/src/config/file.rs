@@ -19,6 +19,8 @@ pub struct FileConfig {
     pub service: ServiceSection,
     /// Limits of accounts that have none of their own.
     pub limits: LimitsSection,
+    /// Where several nodes share limits.
+    pub redis: RedisSection,
     /// Companies and servers whose models are called, by name. The first that has a model wins its bare name.
     pub providers: IndexMap<String, ProviderSection>,
     /// Models, by public id.
@@ -149,6 +151,28 @@ impl Default for LimitsSection {
             rpm: 50,
             tpm: 2_000_000,
             keys: 50,
+        }
+    }
+}
+
+/// `[redis]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RedisSection {
+    /// `redis://user:password@host:6379/0`, or `rediss://` with TLS. Without it each node counts for itself.
+    pub url: Option<String>,
+    /// What every key begins with.
+    pub prefix: String,
+    /// How long a request waits for a decision, in milliseconds, before its node decides by itself.
+    pub timeout_ms: u64,
+}
+
+impl Default for RedisSection {
+    fn default() -> Self {
+        Self {
+            url: None,
+            prefix: "tollgate".to_owned(),
+            timeout_ms: 50,
         }
     }
 }

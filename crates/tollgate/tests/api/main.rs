@@ -37,6 +37,7 @@ mod privacy;
 mod reload;
 mod responses;
 mod scene;
+mod shared_limits;
 mod shutdown;
 mod streaming;
 mod structured_output;
