@@ -31,7 +31,7 @@ run: ## Builds the release binary and starts the gateway with its embedded defau
 	target/release/tollgate serve
 
 # The clients call the binary that the tests have built.
-test: check ## check, then every test and the official clients; brings up the PostgreSQL that they need
+test: check ## check, then every test and the official clients; brings up the PostgreSQL and Redis that they need
 	cargo test $(LOCKED) --workspace --doc --quiet
 	$(SERVICES) $(RUN_TESTS)
 	TOLLGATE_BIN=$${CARGO_TARGET_DIR:-target}/debug/tollgate sdk-tests/run.sh --official
@@ -84,7 +84,7 @@ clients: ## The same with frameworks and coding agents besides (installs about 2
 	sdk-tests/run.sh
 
 measure: ## Times single functions, such as the check of a request or a hold with its settlement
-	cargo test $(LOCKED) --release -p tollgate-formats -p tollgate-backends -- --ignored --nocapture bench_
+	$(SERVICES) cargo test $(LOCKED) --release -p tollgate-formats -p tollgate-backends -- --ignored --nocapture bench_
 
 docs: ## Builds the code's documentation
 	cargo doc $(LOCKED) --workspace --no-deps --document-private-items

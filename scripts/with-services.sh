@@ -3,20 +3,26 @@
 #
 #   scripts/with-services.sh COMMAND [ARGUMENT…]
 #
-# Sets TEST_PG_URL, the address of a PostgreSQL in which the tests make and drop databases of their own:
-#   1. TEST_PG_URL itself, when it is set already;
-#   2. the server that answers on 127.0.0.1:5432 to user postgres without a password;
-#   3. a server of our own: PostgreSQL from Debian's packages (installed when absent) on a free port, with its
-#      data in a temporary folder; it is stopped and removed at the end.
-# TOLLGATE_OWN_SERVICES=1 skips the second.
+# Sets TEST_PG_URL, the address of a PostgreSQL in which the tests make and drop databases of their own, and
+# TEST_REDIS_URL, that of a Redis in which they use prefixes of their own. For each:
+#   1. the variable itself, when it is set already;
+#   2. the server that answers on 127.0.0.1:5432 to user postgres, or on 127.0.0.1:6379, without a password;
+#   3. a server of our own from Debian's packages (installed when absent) on a free port, with its data in a
+#      temporary folder; it is stopped and removed at the end.
+# TOLLGATE_OWN_SERVICES=1 skips the second. Tests that stop Redis start one of their own by the name redis-server or
+# valkey-server, which is installed when absent.
 set -euo pipefail
 
 # Debian 12's major version; its package archive holds no other.
 readonly PG_MAJOR=15
 readonly LOCAL_URL=postgres://postgres@127.0.0.1:5432/postgres
 
+readonly LOCAL_REDIS_URL=redis://127.0.0.1:6379
+
 own_folder=
 own_programs=
+redis_folder=
+redis_process=
 
 say() { echo "with-services: $*" >&2; }
 
@@ -48,18 +54,19 @@ find_programs() {
   fi
 }
 
-install_programs() {
-  local root=()
+# Installs a package of Debian's; without them, says what to do.
+install_package() {
+  local package=$1 advice=$2 root=()
   if ! command -v apt-get >/dev/null; then
-    say "install PostgreSQL $PG_MAJOR or newer, or set TEST_PG_URL"
+    say "$advice"
     exit 1
   fi
   if [ "$(id -u)" -ne 0 ]; then
     root=(sudo)
   fi
-  say "installing postgresql-$PG_MAJOR"
+  say "installing $package"
   "${root[@]}" apt-get update -qq >&2
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "postgresql-$PG_MAJOR" >&2
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >&2
 }
 
 # Starts a server in $own_folder on a free port and sets TEST_PG_URL.
@@ -67,7 +74,7 @@ start_own() {
   local programs port options attempt
   programs=$(find_programs)
   if [ -z "$programs" ]; then
-    install_programs
+    install_package "postgresql-$PG_MAJOR" "install PostgreSQL $PG_MAJOR or newer, or set TEST_PG_URL"
     programs=$(find_programs)
   fi
   own_folder=$(mktemp -d "${TMPDIR:-/tmp}/tollgate-services.XXXXXX")
@@ -93,8 +100,56 @@ start_own() {
   exit 1
 }
 
+# Whether a Redis answers on this port of this machine.
+redis_answers() {
+  local answer
+  { exec 3<>"/dev/tcp/127.0.0.1/$1"; } 2>/dev/null || return 1
+  printf 'PING\r\n' >&3
+  read -r -t 5 answer <&3 || answer=
+  exec 3>&-
+  [ "${answer%$'\r'}" = +PONG ]
+}
+
+redis_program() {
+  command -v redis-server || command -v valkey-server || true
+}
+
+# Starts a Redis in $redis_folder on a free port and sets TEST_REDIS_URL.
+start_redis() {
+  local port attempt moment
+  redis_folder=$(mktemp -d "${TMPDIR:-/tmp}/tollgate-redis.XXXXXX")
+  for attempt in 1 2 3 4 5; do
+    port=$((20000 + RANDOM % 10000))
+    "$(redis_program)" --port "$port" --bind 127.0.0.1 --save '' --appendonly no --dir "$redis_folder" \
+      >"$redis_folder/server.log" 2>&1 &
+    redis_process=$!
+    for moment in $(seq 100); do
+      if ! kill -0 "$redis_process" 2>/dev/null; then
+        break
+      fi
+      if redis_answers "$port"; then
+        TEST_REDIS_URL=redis://127.0.0.1:$port
+        say "Redis of our own on port $port"
+        return
+      fi
+      sleep 0.1
+    done
+    kill "$redis_process" 2>/dev/null || true
+    say "attempt $attempt: port $port did not do after $moment looks"
+  done
+  cat "$redis_folder/server.log" >&2
+  exit 1
+}
+
 # shellcheck disable=SC2317 # It is called by the trap.
 stop_own() {
+  if [ -n "$redis_process" ]; then
+    kill "$redis_process" 2>/dev/null || true
+    wait "$redis_process" 2>/dev/null || true
+  fi
+  if [ -n "$redis_folder" ]; then
+    rm -rf "$redis_folder"
+  fi
   if [ -z "$own_folder" ]; then
     return
   fi
@@ -117,7 +172,18 @@ elif [ "${TOLLGATE_OWN_SERVICES:-0}" != 1 ] && answers "$LOCAL_URL"; then
 else
   start_own
 fi
-export TEST_PG_URL
+if [ -z "$(redis_program)" ]; then
+  install_package redis-server "install Redis 6.2 or newer, or Valkey"
+fi
+if [ -n "${TEST_REDIS_URL:-}" ]; then
+  say "Redis from TEST_REDIS_URL"
+elif [ "${TOLLGATE_OWN_SERVICES:-0}" != 1 ] && redis_answers 6379; then
+  TEST_REDIS_URL=$LOCAL_REDIS_URL
+  say "Redis on 127.0.0.1:6379"
+else
+  start_redis
+fi
+export TEST_PG_URL TEST_REDIS_URL
 status=0
 "$@" || status=$?
 exit "$status"

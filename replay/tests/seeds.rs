@@ -37,6 +37,7 @@ macro_rules! targets {
 }
 
 targets! {
+    bedrock_response = "../../fuzz/fuzz_targets/bedrock_response.rs";
     chat_event = "../../fuzz/fuzz_targets/chat_event.rs";
     chat_request = "../../fuzz/fuzz_targets/chat_request.rs";
     chat_response = "../../fuzz/fuzz_targets/chat_response.rs";
@@ -51,6 +52,7 @@ targets! {
     messages_response = "../../fuzz/fuzz_targets/messages_response.rs";
     responses_event = "../../fuzz/fuzz_targets/responses_event.rs";
     responses_request = "../../fuzz/fuzz_targets/responses_request.rs";
+    responses_response = "../../fuzz/fuzz_targets/responses_response.rs";
     sse = "../../fuzz/fuzz_targets/sse.rs";
     usage = "../../fuzz/fuzz_targets/usage.rs";
 }
@@ -72,6 +74,22 @@ fn replay(name: &str, run: fn(&[u8])) {
         replayed += 1;
     }
     assert!(replayed > 0, "{} has no seeds", folder.display());
+}
+
+/// `make fuzz` builds the targets of its manifest, and nothing else here reads it.
+#[test]
+fn every_target_is_in_the_manifest() {
+    let manifest = include_str!("../../fuzz/Cargo.toml")
+        .parse::<toml::Table>()
+        .unwrap();
+    let bins = manifest["bin"].as_array().unwrap();
+    let mut names: Vec<&str> = bins.iter().map(|bin| bin["name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, NAMES);
+    for bin in bins {
+        let path = format!("fuzz_targets/{}.rs", bin["name"].as_str().unwrap());
+        assert_eq!(bin["path"].as_str(), Some(path.as_str()));
+    }
 }
 
 #[test]

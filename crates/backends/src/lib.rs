@@ -1,7 +1,8 @@
-//! Engines behind the storage ports: SQLite for one process, PostgreSQL for several, and counters in memory.
+//! Engines behind the storage ports: SQLite for one process, PostgreSQL for several, and counters in memory or in Redis.
 //! Only the server names them; everything else speaks to the ports.
 
 pub mod memory;
 pub mod postgres;
+pub mod redis;
 mod rows;
 pub mod sqlite;

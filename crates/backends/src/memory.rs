@@ -21,10 +21,10 @@ use requests::Requests;
 use tokens::Tokens;
 
 /// Length of every window in microseconds.
-const WINDOW: u64 = 60_000_000;
+pub(crate) const WINDOW: u64 = 60_000_000;
 
 /// Locks over the accounts. Accounts under different locks never wait for one another.
-const SHARDS: usize = 64;
+pub(crate) const SHARDS: usize = 64;
 
 /// Sliding windows of one minute in the memory of this process. A call takes one uncontended lock and well under a
 /// microsecond; accounts whose windows are empty are forgotten.
@@ -152,11 +152,12 @@ impl fmt::Debug for MemoryCounters {
 }
 
 /// A panic under the lock leaves counts that are still counts.
-fn lock(shard: &Mutex<Shard>) -> std::sync::MutexGuard<'_, Shard> {
+pub(crate) fn lock<T>(shard: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn shard_of(account: AccountId) -> usize {
+/// Accounts spread over the locks whatever their ids have in common.
+pub(crate) fn shard_of(account: AccountId) -> usize {
     let id = account.as_u128();
     let folded = (id as u64) ^ ((id >> 64) as u64);
     let mixed = folded.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -164,7 +165,7 @@ fn shard_of(account: AccountId) -> usize {
 }
 
 /// What leaves as time passes.
-trait Window {
+pub(crate) trait Window {
     /// What is in the window.
     fn total(&self) -> u64;
     /// Until this much of it, at least 1 and at most the total, has left.
@@ -175,7 +176,7 @@ trait Window {
 
 /// What the window says to `wanted` more under this limit. What is above the limit by itself never fits; it is told
 /// to come back in a minute.
-fn decide(window: &impl Window, wanted: u64, limit: u64, now: u64) -> Decision {
+pub(crate) fn decide(window: &impl Window, wanted: u64, limit: u64, now: u64) -> Decision {
     let total = window.total();
     let excess = match limit.checked_sub(total) {
         Some(free) => wanted.saturating_sub(free),

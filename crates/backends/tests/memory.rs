@@ -9,9 +9,25 @@ use futures_util::FutureExt;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tollgate_backends::memory::MemoryCounters;
+use tollgate_storage::conformance::{BoxFuture, Nodes};
 use tollgate_storage::{Budget, Counters, Decision};
 use tollgate_types::clock::ManualClock;
 use tollgate_types::{AccountId, Clock, Timestamp};
+
+/// The suite that all counters pass.
+mod conformance {
+    tollgate_storage::counter_conformance_tests!(crate::run);
+}
+
+fn run(case: impl FnOnce(Nodes) -> BoxFuture<()>) {
+    let bench = Bench::at(0);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .build();
+    runtime
+        .unwrap()
+        .block_on(case(Nodes::new(bench.clock, vec![Arc::new(bench.counters)])));
+}
 
 const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -224,40 +240,6 @@ proptest! {
 }
 
 #[test]
-fn a_request_is_counted_for_exactly_a_minute() {
-    let bench = Bench::at(17);
-    assert!(bench.admit(1).allowed);
-    bench.advance(MINUTE - 1);
-    let refused = bench.admit(1);
-    assert_eq!((refused.allowed, refused.retry_after), (false, micros(1)));
-    bench.advance(1);
-    assert!(bench.admit(1).allowed);
-}
-
-#[test]
-fn a_limit_of_nothing_denies_everything() {
-    let bench = Bench::at(0);
-    let refused = bench.admit(0);
-    assert_eq!((refused.allowed, refused.remaining), (false, 0));
-    assert_eq!(
-        (refused.retry_after, refused.reset),
-        (micros(MINUTE), Duration::ZERO)
-    );
-    let refused = bench.reserve(1, 0);
-    assert_eq!((refused.allowed, refused.retry_after), (false, micros(MINUTE)));
-    assert!(bench.reserve(0, 0).allowed);
-}
-
-#[test]
-fn more_than_the_limit_at_once_never_fits() {
-    let bench = Bench::at(0);
-    let refused = bench.reserve(11, 10);
-    assert_eq!((refused.allowed, refused.remaining), (false, 10));
-    assert_eq!(refused.retry_after, micros(MINUTE));
-    assert!(bench.reserve(10, 10).allowed);
-}
-
-#[test]
 fn above_the_border_requests_are_counted_by_the_second() {
     let bench = Bench::at(SECOND / 2);
     for _ in 0..20_000 {
@@ -295,18 +277,6 @@ fn a_correction_may_exceed_the_limit_and_recovers() {
 }
 
 #[test]
-fn a_long_call_gives_nothing_back_that_it_no_longer_holds() {
-    let bench = Bench::at(0);
-    assert!(bench.reserve(100, 100).allowed);
-    bench.advance(5 * MINUTE);
-    assert!(bench.reserve(70, 100).allowed);
-    bench.correct(100, 10);
-    assert_eq!(bench.tokens(), 70 + 10);
-    bench.correct(70, 20);
-    assert_eq!(bench.tokens(), 10 + 20);
-}
-
-#[test]
 fn huge_numbers_saturate() {
     let bench = Bench::at(0);
     assert!(bench.reserve(u64::MAX, u64::MAX).allowed);
@@ -316,16 +286,6 @@ fn huge_numbers_saturate() {
     bench.correct(u64::MAX, 0);
     bench.advance(MINUTE + SECOND);
     assert_eq!(bench.tokens(), 0);
-}
-
-#[test]
-fn accounts_and_budgets_are_apart() {
-    let bench = Bench::at(0);
-    for (number, budget) in [(1, Budget::Work), (1, Budget::Control), (2, Budget::Work)] {
-        let admit = || ready(bench.counters.admit(account(number), budget, 1)).allowed;
-        assert!(admit());
-        assert!(!admit());
-    }
 }
 
 #[test]
@@ -351,16 +311,4 @@ fn looking_remembers_nobody() {
     let (requests, tokens) = bench.peek(3, 4);
     assert_eq!((requests.remaining, tokens.remaining), (3, 4));
     assert!(requests.allowed && tokens.allowed && bench.counters.is_empty());
-}
-
-#[test]
-fn threads_share_one_limit() {
-    let bench = Bench::at(0);
-    let admitted: usize = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| (0..200).filter(|_| bench.admit(100).allowed).count()))
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-    });
-    assert_eq!(admitted, 100);
 }

@@ -4,6 +4,7 @@
 //! Suggested reading order: [`Finding`], [`run`], then a module for each part of the world.
 
 mod data;
+mod limits;
 mod machine;
 mod models;
 mod network;
@@ -74,7 +75,7 @@ impl Finding {
     }
 }
 
-/// Looks at everything: settings, data directory, storage, ports, providers, models, this machine. Takes a few seconds
+/// Looks at everything: settings, data directory, storage, limits, ports, providers, models, this machine. Takes a few seconds
 /// when something does not answer.
 pub async fn run(config: &Config) -> Vec<Finding> {
     let mut findings = vec![readable(config)];
@@ -84,6 +85,7 @@ pub async fn run(config: &Config) -> Vec<Finding> {
     };
     findings.extend(data::look(config, &SystemClock::default()));
     findings.push(storage::look(config, served).await);
+    findings.push(limits::look(config).await);
     findings.push(network::listener(config, served).await);
     findings.push(network::admin(config, served));
     match assemble(config, &http_client(config)).await {
@@ -113,6 +115,7 @@ pub async fn run(config: &Config) -> Vec<Finding> {
 pub async fn check_settings(config: &Config) -> Vec<Finding> {
     let mut findings = vec![readable(config)];
     findings.extend(data::shared_secret(config));
+    findings.push(limits::stated(config));
     match assemble(config, &http_client(config)).await {
         Ok(assembled) => {
             findings.extend(assembled.notes.iter().map(|note| providers::noted(note)));

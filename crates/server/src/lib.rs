@@ -6,6 +6,7 @@ pub mod assemble;
 mod chores;
 pub mod config;
 pub mod control;
+mod counters;
 pub mod doctor;
 pub mod documentation;
 pub mod listen;

@@ -66,7 +66,7 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     // Before anything is made or opened: settings with a fault leave no trace.
     let http = http_client(&config);
     let assembled = assemble(&config, &http).await?;
-    let domains = Arc::new(wiring::domains(&config).await?);
+    let domains = Arc::new(wiring::serving_domains(&config).await?);
     secrets::make_private_dir(&config.data)?;
     self_test::prove(&domains).await?;
     let services = Arc::new(wiring::services(&config, domains.clone(), http));
@@ -100,6 +100,7 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     let in_order = stop_gracefully(&config, &mut signals, &services, workers, &stop).await;
     background.close();
     let _ = tokio::time::timeout(HASTY_STOP, background.wait()).await;
+    domains.counting.close().await;
     if in_order {
         domains.storage.engine.close().await?;
     }

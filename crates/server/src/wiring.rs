@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 use tollgate_accounts::{KeyShape, Keys, KeysConfig, Limiter, Vault};
-use tollgate_backends::memory::MemoryCounters;
 use tollgate_backends::{postgres, sqlite};
 use tollgate_billing::Plans;
 use tollgate_catalog::Catalog;
@@ -20,6 +19,7 @@ use tollgate_types::clock::SystemClock;
 use tollgate_types::id::IdSource;
 
 use crate::config::{Config, StorageUrl};
+use crate::counters::Counting;
 use crate::secrets;
 
 /// How long a key that works is believed without another look; bounds how late another node's revocation is noticed.
@@ -45,6 +45,8 @@ pub struct Domains {
     pub catalog: Arc<Catalog>,
     /// Limits.
     pub limiter: Arc<Limiter>,
+    /// What they are counted by.
+    pub counting: Counting,
 }
 
 /// What serving requests needs beside that.
@@ -61,9 +63,25 @@ pub struct Services {
     pub gate: Arc<Gate>,
 }
 
-/// Opens storage and builds the domains over it. The catalog is empty.
+/// The domains of a command, which no limit concerns.
 pub async fn domains(config: &Config) -> Result<Domains> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let counting = async { Ok(Counting::alone(&clock)) };
+    domains_with(config, clock.clone(), counting).await
+}
+
+/// The domains of a server.
+pub async fn serving_domains(config: &Config) -> Result<Domains> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    domains_with(config, clock.clone(), Counting::open(config, &clock)).await
+}
+
+/// Opens storage, then what limits are counted by, and builds the domains over them. The catalog is empty.
+async fn domains_with(
+    config: &Config,
+    clock: Arc<dyn Clock>,
+    counting: impl Future<Output = Result<Counting>>,
+) -> Result<Domains> {
     let mut seed = [0_u8; 8];
     getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
     let ids = Arc::new(IdSource::new(u64::from_ne_bytes(seed)));
@@ -78,9 +96,9 @@ pub async fn domains(config: &Config) -> Result<Domains> {
         quota: config.file.limits.keys,
     };
     let keys = Arc::new(Keys::new(keys, storage.keys.clone(), clock.clone(), ids.clone()));
-    let counters = Arc::new(MemoryCounters::new(clock.clone()));
+    let counting = counting.await?;
     let limiter = Arc::new(Limiter::new(
-        counters,
+        counting.counters.clone(),
         config.file.limits.rpm,
         config.file.limits.tpm,
     ));
@@ -95,6 +113,7 @@ pub async fn domains(config: &Config) -> Result<Domains> {
         vault,
         catalog: Arc::default(),
         limiter,
+        counting,
     })
 }
 

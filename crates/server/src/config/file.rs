@@ -20,6 +20,8 @@ pub struct FileConfig {
     pub service: ServiceSection,
     /// Limits of accounts that have none of their own.
     pub limits: LimitsSection,
+    /// Where several nodes share limits.
+    pub redis: RedisSection,
     /// Companies and servers whose models are called, by name. The first that has a model wins its bare name.
     pub providers: IndexMap<String, ProviderSection>,
     /// Models, by public id.
@@ -156,6 +158,28 @@ impl Default for LimitsSection {
     }
 }
 
+/// `[redis]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RedisSection {
+    /// `redis://user:password@host:6379/0`, or `rediss://` with TLS. Without it each node counts for itself.
+    pub url: Option<String>,
+    /// What every key begins with.
+    pub prefix: String,
+    /// How long a request waits for a decision, in milliseconds, before its node decides by itself.
+    pub timeout_ms: u64,
+}
+
+impl Default for RedisSection {
+    fn default() -> Self {
+        Self {
+            url: None,
+            prefix: "tollgate".to_owned(),
+            timeout_ms: 50,
+        }
+    }
+}
+
 /// `[providers.NAME]`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -168,8 +192,18 @@ pub struct ProviderSection {
     pub api_key_env: Option<String>,
     /// The file that holds the key.
     pub api_key_file: Option<String>,
-    /// Where in the world it is, such as `us-east-1`, for presets that have regions; `AWS_REGION` when it is not said.
+    /// Where in the world it is, such as `us-east-1`, for presets that have regions; `AWS_REGION` and the like when it is
+    /// not said.
+    #[serde(alias = "location")]
     pub region: Option<String>,
+    /// The project that is billed, for presets that have projects.
+    pub project: Option<String>,
+    /// Where tokens come from, when no key of an account is named.
+    pub credentials: Option<CredentialsSetting>,
+    /// The variable that holds the key of a service account, the whole JSON text.
+    pub credentials_env: Option<String>,
+    /// The file that holds it.
+    pub credentials_file: Option<String>,
     /// The variable that holds the id of an account's key, for presets that sign requests.
     pub access_key_id_env: Option<String>,
     /// The variable that holds its secret.
@@ -252,6 +286,14 @@ pub enum PayerSetting {
     Credits,
     /// A payment provider.
     Provider,
+}
+
+/// Where tokens come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CredentialsSetting {
+    /// From the metadata server of the machine.
+    Metadata,
 }
 
 /// `[egress]`: fetching what callers name by its address.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use secrecy::SecretString;
-use tollgate_backends::postgres;
+use tollgate_backends::{postgres, redis};
 use tollgate_billing::Plan;
 use tollgate_pipeline::{Drain, Retries, Settings, Timeouts};
 use tollgate_providers::egress::Allowed;
@@ -15,10 +15,13 @@ use toml::Table;
 
 use super::env::{Environment, merge};
 use super::error::{ConfigError, explain};
-use super::file::{CadenceSetting, FileConfig, PayerSetting, PlansSection, ServiceSection};
+use super::file::{CadenceSetting, FileConfig, PayerSetting, PlansSection, RedisSection, ServiceSection};
 
 /// The name of the embedded database's file.
 const DATABASE_FILE: &str = "tollgate.db";
+
+/// Longest that a request may wait for its limits to be decided elsewhere.
+const LONGEST_DECISION_MS: u64 = 1_000;
 
 /// What the command line says.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +53,8 @@ pub struct Config {
     pub egress: Vec<Allowed>,
     /// Where everything is kept.
     pub storage: StorageUrl,
+    /// Where several nodes share limits; nothing with SQLite, which has one process. The address may hold a password.
+    pub redis: Option<SecretString>,
     /// The environment, for keys.
     pub environment: Environment,
 }
@@ -85,6 +90,7 @@ impl Config {
         )?;
         let admin = address("server.admin", flags.admin.as_ref().unwrap_or(&file.server.admin))?;
         let storage = storage_url(file.storage.url.as_deref(), &data)?;
+        let redis = redis_url(&file.redis, &storage)?;
         let egress = allowed(&file.egress.allow, [listen, admin])?;
         let config = Self {
             egress,
@@ -94,6 +100,7 @@ impl Config {
             listen,
             admin,
             storage,
+            redis,
             environment,
         };
         config.check()?;
@@ -315,6 +322,26 @@ fn check_plans(plans: &PlansSection) -> Result<(), ConfigError> {
     Ok(())
 }
 
+/// The address of Redis, if limits are shared.
+fn redis_url(section: &RedisSection, storage: &StorageUrl) -> Result<Option<SecretString>, ConfigError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+    if !(1..=64).contains(&section.prefix.len()) || !section.prefix.chars().all(plain) {
+        let message = "a prefix is 1 to 64 letters, digits and -_.: such as \"tollgate\"";
+        return Err(ConfigError::new("redis.prefix", message));
+    }
+    if !(1..=LONGEST_DECISION_MS).contains(&section.timeout_ms) {
+        let message = format!("must be 1 to {LONGEST_DECISION_MS}: requests wait for it");
+        return Err(ConfigError::new("redis.timeout_ms", message));
+    }
+    let Some(url) = &section.url else {
+        return Ok(None);
+    };
+    redis::check_url(url).map_err(|message| ConfigError::new("redis.url", message))?;
+    // With SQLite there is one process, which counts by itself.
+    let has_nodes = matches!(storage, StorageUrl::Postgres(_));
+    Ok(has_nodes.then(|| url.as_str().into()))
+}
+
 fn has_pepper(service: &ServiceSection) -> bool {
     service.pepper_env.is_some() || service.pepper_file.is_some()
 }
@@ -386,6 +413,11 @@ mod tests {
             ("[storage]\nurl = \"postgres://u:canary@:abc/d\"", "storage.url"),
             ("[storage]\nurl = \"postgres://two words/d\"", "storage.url"),
             ("[storage]\nurl = \"postgres://u:secret@h/d\"", "service"),
+            ("[redis]\nurl = \"http://u:canary@h\"", "redis.url"),
+            ("[redis]\nprefix = \"\"", "redis.prefix"),
+            ("[redis]\nprefix = \"a{b}\"", "redis.prefix"),
+            ("[redis]\ntimeout_ms = 0", "redis.timeout_ms"),
+            ("[redis]\ntimeout_ms = 1001", "redis.timeout_ms"),
             ("[timeouts]\nidle_ms = 0", "timeouts.idle_ms"),
             ("[egress]\nmost_at_once = 0", "egress.most_at_once"),
             ("[plans.Lite]", "plans.Lite"),
@@ -398,8 +430,15 @@ mod tests {
             ("[egress]\nallow = [\"127.0.0.1:9464\"]", "egress.allow"),
         ];
         for (text, place) in cases {
-            assert_eq!(load(text, &[]).unwrap_err().place, place, "{text}");
+            let error = load(text, &[]).unwrap_err();
+            assert_eq!(error.place, place, "{text}");
+            assert!(!error.message.contains("canary"), "{error}");
         }
+        let shared = "[storage]\nurl = \"postgres://h/d\"\n[service]\npepper_env = \"P\"\n\
+                      [redis]\nurl = \"rediss://u:secret@h:6380/1\"\ntimeout_ms = 1000";
+        assert!(load(shared, &[]).unwrap().redis.is_some());
+        let one_process = load("[redis]\nurl = \"redis://h\"", &[]).unwrap();
+        assert!(one_process.redis.is_none());
         assert!(load("[server]\nlisten = \"0.0.0.0:80\"\nallow_plain_http = true", &[]).is_ok());
     }
 

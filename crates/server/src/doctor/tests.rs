@@ -64,6 +64,7 @@ fn a_machine_on_which_nothing_was_started_has_no_fault() {
         "settings",
         "data directory",
         "storage",
+        "limits",
         "server",
         "admin address",
         "providers",
@@ -150,6 +151,30 @@ fn a_shared_secret_must_be_there_and_long_enough() {
         assert!(!finding.detail.contains(long), "{finding:?}");
     }
     assert_eq!(data::shared_secret(&config("", &data, &[])), None);
+}
+
+#[test]
+fn limits_that_nodes_do_not_share_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let postgres = "[storage]\nurl = \"postgres://h/d\"\n[service]\npepper_env = \"P\"\n";
+    let redis = format!("{postgres}[redis]\nurl = \"redis://:canary@{closed}\"\n");
+    for (text, stated, seen) in [
+        ("", State::Fine, State::Fine),
+        ("[redis]\nurl = \"redis://:canary@h\"", State::Note, State::Note),
+        (postgres, State::Note, State::Note),
+        (&redis, State::Fine, State::Fault),
+    ] {
+        let config = config(text, &data, &[("P", "p")]);
+        assert_eq!(limits::stated(&config).state, stated, "{text}");
+        let finding = block_on(limits::look(&config));
+        assert_eq!(finding.state, seen, "{finding:?}");
+        assert!(!format!("{finding:?}").contains("canary"), "{finding:?}");
+    }
 }
 
 #[test]

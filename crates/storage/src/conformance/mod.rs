@@ -17,6 +17,7 @@ mod samples;
 pub mod account;
 pub mod audit;
 pub mod concurrency;
+pub mod counter;
 pub mod engine;
 pub mod grant;
 pub mod hold;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 use crate::Storage;
 
 pub use books::{Book, Books};
+pub use counter::Nodes;
 
 /// A future that can be handed to any task.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -121,6 +123,27 @@ macro_rules! conformance_tests {
     };
 }
 
+/// Writes one `#[test]` for each case of [`counter`]: a port of its own, whose engines keep nothing else.
+///
+/// `$run` is the absolute path of a function `fn(impl FnOnce(Nodes) -> BoxFuture<()>)`.
+#[macro_export]
+macro_rules! counter_conformance_tests {
+    ($run:path) => {
+        $crate::counter_conformance_tests! { @each $run;
+            counter: request_counts_for_a_minute, refusal_says_when_it_fits, nothing_admits_nothing,
+                more_than_the_limit_never_fits, correction_frees_what_was_not_used, correction_may_exceed_the_limit,
+                long_call_gives_back_what_it_holds, accounts_and_budgets_are_apart, looking_counts_nothing,
+                huge_numbers_saturate, high_limit_is_kept, requests_at_once_share_one_limit;
+        }
+    };
+    (@each $run:path; $module:ident: $($case:ident),+;) => {
+        $(#[test]
+        fn $case() {
+            $run(|nodes| ::std::boxed::Box::pin($crate::conformance::$module::$case(nodes)));
+        })+
+    };
+}
+
 #[cfg(test)]
 mod tests {
     /// The list in the macro against the functions in the files: a case that is not listed would never run.
@@ -131,6 +154,7 @@ mod tests {
             ("account", include_str!("account.rs")),
             ("audit", include_str!("audit.rs")),
             ("concurrency", include_str!("concurrency.rs")),
+            ("counter", include_str!("counter.rs")),
             ("engine", include_str!("engine.rs")),
             ("grant", include_str!("grant.rs")),
             ("hold", include_str!("hold.rs")),

@@ -1,0 +1,288 @@
+//! What becomes of limits when the server is away, slow, or has lost what it had. Each test has a server of its own.
+
+use std::time::Duration;
+
+use tollgate_backends::redis::{RedisConfig, RedisCounters, check_url, look};
+use tollgate_storage::Counters;
+use tollgate_testkit::gateway::eventually;
+use tollgate_testkit::redis::{RedisServer, SlowRoad};
+
+use crate::fleet::{LONG, account, admit, admit_many, block_on, left, node};
+
+/// The limit of most tests; each of two nodes has five of it when the server is away.
+const LIMIT: u32 = 10;
+
+/// Enough patience for a machine that does much else; a server that is gone is noticed by its connection.
+fn config(url: String, node: u64) -> RedisConfig {
+    RedisConfig {
+        patience: Duration::from_secs(2),
+        ..RedisConfig::new(url, node)
+    }
+}
+
+/// Two nodes that share this server.
+async fn two_nodes(url: &str) -> [RedisCounters; 2] {
+    two_with(|node| config(url.to_owned(), node)).await
+}
+
+async fn two_with(config: impl Fn(u64) -> RedisConfig) -> [RedisCounters; 2] {
+    let nodes = [1, 2].map(|number| node(config(number)));
+    for node in &nodes {
+        assert!(node.wait_until_shared(LONG).await);
+    }
+    // Each has heard of the other before anything happens.
+    eventually("both know of both", async || {
+        nodes.iter().all(|node| node.nodes() == 2)
+    })
+    .await;
+    nodes
+}
+
+async fn until_shared(nodes: &[RedisCounters; 2]) {
+    eventually("both share again", async || {
+        nodes.iter().all(RedisCounters::is_shared)
+    })
+    .await;
+}
+
+async fn until_alone(nodes: &[RedisCounters; 2]) {
+    eventually("both are alone", async || {
+        !nodes.iter().any(RedisCounters::is_shared)
+    })
+    .await;
+}
+
+#[test]
+fn a_server_that_dies_leaves_each_node_its_share_and_is_told_when_it_is_back() {
+    block_on(async {
+        let mut server = RedisServer::start().await;
+        let nodes = two_nodes(&server.url()).await;
+        assert_eq!(admit_many(&nodes[0], LIMIT, 4).await, 4);
+        server.kill().await;
+        until_alone(&nodes).await;
+        // What it has counted before counts on.
+        assert_eq!(admit_many(&nodes[0], LIMIT, 9).await, 1);
+        assert_eq!(admit_many(&nodes[1], LIMIT, 9).await, 5);
+        let refused = admit(&nodes[1], LIMIT).await;
+        assert_eq!((refused.limit, refused.remaining), (u64::from(LIMIT), 0));
+        assert!(!refused.retry_after.is_zero());
+        server.restart().await;
+        until_shared(&nodes).await;
+        assert_eq!(left(&nodes[0], LIMIT, 1).await.0, 0);
+        assert_eq!(left(&nodes[1], 2 * LIMIT, 1).await.0, u64::from(LIMIT));
+        for node in &nodes {
+            assert_eq!(admit_many(node, LIMIT, 2).await, 0);
+        }
+    });
+}
+
+#[test]
+fn a_server_that_is_frozen_is_left_and_found_again() {
+    block_on(async {
+        let server = RedisServer::start().await;
+        let nodes = two_with(|node| RedisConfig {
+            patience: Duration::from_millis(200),
+            ..config(server.url(), node)
+        })
+        .await;
+        assert_eq!(admit_many(&nodes[0], LIMIT, 4).await, 4);
+        server.signal("STOP").await;
+        // Decided all the same, before and after it is noticed.
+        assert_eq!(admit_many(&nodes[1], LIMIT, 9).await, 5);
+        until_alone(&nodes).await;
+        assert_eq!(admit_many(&nodes[0], LIMIT, 9).await, 1);
+        server.signal("CONT").await;
+        until_shared(&nodes).await;
+        for node in &nodes {
+            assert_eq!(admit_many(node, LIMIT, 2).await, 0);
+        }
+    });
+}
+
+#[test]
+fn a_server_that_lost_everything_is_told_again() {
+    block_on(async {
+        let server = RedisServer::start().await;
+        let nodes = two_nodes(&server.url()).await;
+        assert_eq!(admit_many(&nodes[0], LIMIT, 6).await, 6);
+        server.execute(&["FLUSHALL"]).await;
+        // The first to ask notices: it has counted nothing, and gets its share and no more.
+        assert_eq!(admit_many(&nodes[1], LIMIT, 5).await, 5);
+        until_shared(&nodes).await;
+        // What was under way when it was noticed may be counted twice, never not at all.
+        let left = left(&nodes[0], 20, 1).await.0;
+        assert!((20 - 12..=20 - 11).contains(&left), "{left}");
+        assert_eq!(admit_many(&nodes[0], LIMIT, 2).await, 0);
+        server.execute(&["SCRIPT", "FLUSH"]).await;
+        assert!(admit(&nodes[1], 20).await.allowed, "scripts are brought again");
+        assert!(nodes.iter().all(RedisCounters::is_shared));
+    });
+}
+
+#[test]
+fn a_window_that_was_evicted_is_told_again() {
+    block_on(async {
+        let server = RedisServer::start().await;
+        let nodes = two_nodes(&server.url()).await;
+        let base = format!("tollgate:{{{}}}:work", account(1));
+        for part in ["", ":times"] {
+            let before = admit_many(&nodes[0], 100, 3).await;
+            assert_eq!(before, 3);
+            let used = 100 - left(&nodes[0], 100, 1).await.0;
+            server.execute(&["DEL", &format!("{base}{part}")]).await;
+            assert!(admit(&nodes[0], 100).await.allowed);
+            assert_eq!(left(&nodes[1], 100, 1).await.0, 100 - used - 1, "{part}");
+        }
+    });
+}
+
+#[test]
+fn a_slow_server_is_left_until_it_is_quick() {
+    block_on(async {
+        let server = RedisServer::start().await;
+        let road = SlowRoad::to(server.address()).await;
+        let nodes = two_with(|node| RedisConfig {
+            patience: Duration::from_millis(200),
+            ..config(road.url(), node)
+        })
+        .await;
+        road.set_delay(Duration::from_millis(600));
+        assert_eq!(admit_many(&nodes[0], LIMIT, 9).await, 5);
+        until_alone(&nodes).await;
+        assert_eq!(admit_many(&nodes[1], LIMIT, 9).await, 5);
+        road.set_delay(Duration::ZERO);
+        until_shared(&nodes).await;
+        for node in &nodes {
+            assert_eq!(admit_many(node, LIMIT, 2).await, 0);
+        }
+    });
+}
+
+#[test]
+fn corrections_wait_for_the_server() {
+    block_on(async {
+        let mut server = RedisServer::start().await;
+        let nodes = two_nodes(&server.url()).await;
+        assert!(nodes[0].reserve(account(1), 600, 1_000).await.unwrap().allowed);
+        assert!(!nodes[1].reserve(account(1), 600, 1_000).await.unwrap().allowed);
+        // Told by themselves, without another request of this node.
+        nodes[0].correct(account(1), 600, 100).await.unwrap();
+        eventually("the other node knows", async || {
+            left(&nodes[1], 1, 1_000).await.1 == 900
+        })
+        .await;
+        assert!(nodes[0].reserve(account(1), 400, 1_000).await.unwrap().allowed);
+        server.kill().await;
+        until_alone(&nodes).await;
+        nodes[0].correct(account(1), 400, 50).await.unwrap();
+        assert_eq!(left(&nodes[0], 1, 1_000).await.1, 500 - 150, "of its share");
+        server.restart().await;
+        until_shared(&nodes).await;
+        assert_eq!(left(&nodes[1], 1, 1_000).await.1, 850);
+    });
+}
+
+#[test]
+fn what_is_lent_and_not_used_goes_back() {
+    block_on(async {
+        let server = RedisServer::start().await;
+        let nodes = two_nodes(&server.url()).await;
+        let admitted = admit_many(&nodes[0], 100_000, 300).await;
+        assert_eq!(admitted, 300);
+        eventually("the rest of the loan is back", async || {
+            left(&nodes[1], 100_000, 1).await.0 == 100_000 - 300
+        })
+        .await;
+        assert_eq!(admit_many(&nodes[0], 100_000, 300).await, 300);
+        nodes[0].close().await;
+        assert_eq!(
+            left(&nodes[1], 100_000, 1).await.0,
+            100_000 - 600,
+            "at its end, too"
+        );
+        eventually("the other is alone alive", async || nodes[1].nodes() == 1).await;
+    });
+}
+
+#[test]
+fn a_server_that_comes_later_is_found() {
+    block_on(async {
+        let mut server = RedisServer::start().await;
+        server.kill().await;
+        let alone = node(config(server.url(), 1));
+        assert_eq!(
+            admit_many(&alone, LIMIT, 15).await,
+            LIMIT,
+            "a node that knows of no other has all of it"
+        );
+        server.restart().await;
+        assert!(alone.wait_until_shared(LONG).await);
+        let other = node(config(server.url(), 2));
+        assert!(other.wait_until_shared(LONG).await);
+        eventually("it was told", async || left(&other, 20, 1).await.0 == 10).await;
+        assert!(!admit(&other, LIMIT).await.allowed);
+    });
+}
+
+#[test]
+fn keys_say_whose_they_are_and_expire() {
+    block_on(async {
+        let server = RedisServer::start().await;
+        let config = |prefix: &str| RedisConfig {
+            prefix: prefix.to_owned(),
+            ..config(server.url(), 1)
+        };
+        let (one, other) = (node(config("one")), node(config("other")));
+        assert!(one.wait_until_shared(LONG).await && other.wait_until_shared(LONG).await);
+        assert!(admit(&one, 1).await.allowed);
+        assert!(admit(&other, 1).await.allowed, "another installation");
+        for limit in [100, 100_000] {
+            assert!(one.reserve(account(2), 5, limit).await.unwrap().allowed);
+            one.correct(account(2), 5, 1).await.unwrap();
+        }
+        eventually("it was told", async || {
+            let of_account = format!("one:{{{}}}:tokens:*", account(2));
+            server
+                .execute(&["EVAL", "return #redis.call('KEYS', ARGV[1])", "0", &of_account])
+                .await
+                == ":1"
+        })
+        .await;
+        let strange = "local strange = {} for _, key in ipairs(redis.call('KEYS', '*')) do \
+            if redis.call('PTTL', key) < 0 or not (key:find('^one:{[%w_]+}:') or key:find('^other:{[%w_]+}:')) then \
+            strange[#strange + 1] = key end end return table.concat(strange, ' ')";
+        assert_eq!(server.execute(&["EVAL", strange, "0"]).await, "$0");
+    });
+}
+
+#[test]
+fn an_address_is_checked_and_a_server_looked_at() {
+    for url in [
+        "redis://127.0.0.1:6379/0",
+        "rediss://u:secret@cache.internal:6380",
+        "redis://[::1]",
+    ] {
+        assert_eq!(check_url(url), Ok(()), "{url}");
+    }
+    for url in [
+        "",
+        "127.0.0.1:6379",
+        "http://127.0.0.1",
+        "redis://",
+        "redis://h:6379/none",
+    ] {
+        assert!(check_url(url).is_err(), "{url}");
+    }
+    block_on(async {
+        let mut server = RedisServer::start().await;
+        let found = look(&server.url()).await.unwrap();
+        assert!(found.version.is_some());
+        assert_eq!(found.evicts, Some(false));
+        server
+            .execute(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"])
+            .await;
+        assert_eq!(look(&server.url()).await.unwrap().evicts, Some(true));
+        server.kill().await;
+        look(&server.url()).await.unwrap_err();
+    });
+}

@@ -1,0 +1,202 @@
+//! Three nodes against a list of everything that was admitted.
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use tollgate_storage::{Budget, Counters, Decision};
+use tollgate_types::Clock;
+
+use crate::fleet::{Fleet, account, admit_many, block_on, left};
+
+const SECOND: u64 = 1_000_000;
+const MINUTE: u64 = 60 * SECOND;
+const NODES: usize = 3;
+
+/// What was admitted: when, how much.
+#[derive(Default)]
+struct Oracle {
+    events: Vec<(u64, u64)>,
+}
+
+impl Oracle {
+    /// What the last so many microseconds hold.
+    fn within(&self, span: u64, now: u64) -> u64 {
+        let recent = self.events.iter().filter(|(at, _)| at + span > now);
+        recent.map(|(_, amount)| amount).sum()
+    }
+
+    /// What is to be said of a request, which is counted when it fits.
+    fn admit(&mut self, limit: u64, now: u64) -> Decision {
+        let allowed = self.within(MINUTE, now) < limit;
+        let times: Vec<u64> = self
+            .events
+            .iter()
+            .map(|(at, _)| *at)
+            .filter(|at| at + MINUTE > now)
+            .collect();
+        let retry_after = match (allowed, limit) {
+            (true, _) => 0,
+            (false, 0) => MINUTE,
+            // The youngest but `limit` - 1 have to leave.
+            (false, _) => times[times.len() - limit as usize] + MINUTE - now,
+        };
+        if allowed {
+            self.events.push((now, 1));
+        }
+        let last = if allowed { Some(&now) } else { times.last() };
+        Decision {
+            allowed,
+            limit,
+            remaining: limit.saturating_sub(self.within(MINUTE, now)),
+            reset: Duration::from_micros(last.map_or(0, |last| last + MINUTE - now)),
+            retry_after: Duration::from_micros(retry_after),
+        }
+    }
+}
+
+/// Steps of time with the edges of seconds and of the minute among them.
+fn step() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => Just(0),
+        4 => 1..SECOND,
+        2 => (0..70_u64).prop_map(|seconds| seconds * SECOND),
+        1 => Just(MINUTE - 1),
+        1 => Just(MINUTE),
+        1 => Just(MINUTE + SECOND),
+    ]
+}
+
+/// Checks a property on nodes that live through all cases; each case has an account of its own.
+fn check<T: std::fmt::Debug>(
+    cases: u32,
+    calls: impl Strategy<Value = T>,
+    case: impl AsyncFn(&Fleet, u128, T) -> Result<(), TestCaseError>,
+) {
+    block_on(async {
+        let fleet = Fleet::by_hand(NODES as u64).await;
+        let account = std::cell::Cell::new(0);
+        let mut runner = TestRunner::new(Config {
+            cases,
+            ..Config::default()
+        });
+        let handle = tokio::runtime::Handle::current();
+        let result = tokio::task::block_in_place(|| {
+            runner.run(&calls, |calls| {
+                account.set(account.get() + 1);
+                handle.block_on(case(&fleet, account.get(), calls))
+            })
+        });
+        result.unwrap();
+    });
+}
+
+/// Below 3,000 a minute every answer of every node is that of a list of all requests, whatever the limit does.
+#[test]
+fn low_limits_are_exact_over_all_nodes() {
+    let calls = vec((step(), 0..NODES, 0..7_u32), 0..100);
+    check(48, calls, async |fleet, number, calls| {
+        let mut oracle = Oracle::default();
+        for (step, node, limit) in calls {
+            fleet.clock.advance(Duration::from_micros(step));
+            let expected = oracle.admit(limit.into(), fleet.clock.monotonic_micros());
+            let decision = fleet.nodes[node]
+                .admit(account(number), Budget::Work, limit)
+                .await;
+            prop_assert_eq!(decision.unwrap(), expected);
+        }
+        Ok(())
+    });
+}
+
+/// With loans, and with limits on both sides of the border, no minute has more than the limit; and nothing is refused
+/// but where 62 seconds and what may be lent leave no room.
+#[test]
+fn high_limits_are_never_exceeded() {
+    let bursts = vec((step(), 0..NODES, 1..500_u32, 0..8_u8), 1..25);
+    check(16, bursts, async |fleet, number, bursts| {
+        let mut oracle = Oracle::default();
+        for (step, node, count, kind) in bursts {
+            fleet.clock.advance(Duration::from_micros(step));
+            let limit = if kind == 0 { 2_999 } else { 3_000 };
+            let now = fleet.clock.monotonic_micros();
+            for _ in 0..count {
+                let decision = fleet.nodes[node]
+                    .admit(account(number), Budget::Work, limit)
+                    .await;
+                if decision.unwrap().allowed {
+                    oracle.events.push((now, 1));
+                    prop_assert!(oracle.within(MINUTE, now) <= limit.into());
+                } else {
+                    let lent = NODES as u64 * u64::from(limit) / 100;
+                    prop_assert!(oracle.within(MINUTE + 2 * SECOND, now) + lent >= limit.into());
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+/// What is lent near the end of a second and used at the last moment counts for a minute from then on.
+#[test]
+fn what_is_lent_counts_from_its_last_moment() {
+    block_on(async {
+        let fleet = Fleet::by_hand(2).await;
+        let [one, other] = [&fleet.nodes[0], &fleet.nodes[1]];
+        fleet.clock.advance(Duration::from_millis(900));
+        assert_eq!(admit_many(one, 3_000, 20).await, 20);
+        fleet.clock.advance(Duration::from_micros(SECOND - 1));
+        assert_eq!(admit_many(one, 3_000, 5).await, 5);
+        fleet.clock.advance(Duration::from_micros(MINUTE - 1));
+        let most = 3_000 - 5;
+        assert!(left(other, 3_000, 1).await.0 <= most);
+        assert!(admit_many(other, 3_000, 3_000).await <= most as u32);
+    });
+}
+
+/// Tokens that are reserved at one node and corrected there, in any order, never let any minute have more than the limit
+/// of what was reserved or used.
+#[test]
+fn tokens_are_never_too_few() {
+    for limit in [1_000_u64, 5_000] {
+        let calls = vec(
+            (
+                step(),
+                0..NODES,
+                any::<prop::sample::Index>(),
+                0..3_u8,
+                0..limit / 3,
+            ),
+            0..100,
+        );
+        check(32, calls, async |fleet, number, calls| {
+            let mut oracle = Oracle::default();
+            let mut open: Vec<(usize, usize, u64)> = Vec::new();
+            for (step, node, which, kind, tokens) in calls {
+                fleet.clock.advance(Duration::from_micros(step));
+                let now = fleet.clock.monotonic_micros();
+                if kind == 0 && !open.is_empty() {
+                    let (node, event, reserved) = open.swap_remove(which.index(open.len()));
+                    let counters = &fleet.nodes[node];
+                    counters.correct(account(number), reserved, tokens).await.unwrap();
+                    // A look takes along what is to be told: the other nodes know it from here on.
+                    counters
+                        .peek(account(number), Budget::Work, 1, limit)
+                        .await
+                        .unwrap();
+                    oracle.events[event].1 = 0;
+                    oracle.events.push((now, tokens));
+                } else {
+                    let decision = fleet.nodes[node].reserve(account(number), tokens, limit).await;
+                    if decision.unwrap().allowed {
+                        prop_assert!(oracle.within(MINUTE, now) + tokens <= limit);
+                        open.push((node, oracle.events.len(), tokens));
+                        oracle.events.push((now, tokens));
+                    }
+                }
+            }
+            Ok(())
+        });
+    }
+}
