@@ -10,7 +10,7 @@ use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format};
 
 /// The request in the common form, when a candidate does not take the caller's format as it is, or when media that the
-/// caller names by their addresses must be fetched, which happens when the call is admitted. Candidates that
+/// caller names must be fetched or read, which happens when the call is admitted. Candidates that
 /// something would be lost on the way to are left out; when all would be, the caller is told why.
 pub(crate) fn common_form(
     routed: &mut Routed,
@@ -20,11 +20,11 @@ pub(crate) fn common_form(
     decode: impl FnOnce() -> Result<GenerateRequest, DecodeError>,
 ) -> Result<Option<Arc<GenerateRequest>>, Error> {
     let crosses = !routed.all_take(format);
-    if !crosses && (media.addresses == 0 || !routed.needs_bytes()) {
+    if !crosses && media.stored == 0 && (media.addresses == 0 || !routed.needs_bytes()) {
         return Ok(None);
     }
     let request = decode()?;
-    let is_replaced = media.addresses > 0 && routed.must_fetch(&request);
+    let is_replaced = media.stored > 0 || (media.addresses > 0 && routed.must_fetch(&request));
     if !crosses && !is_replaced {
         return Ok(None);
     }

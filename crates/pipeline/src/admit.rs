@@ -96,10 +96,10 @@ impl Pipeline {
     /// nothing behind.
     pub async fn admit<C: NamesMedia>(
         &self,
-        routed: Routed,
+        mut routed: Routed,
         mut request: CallRequest<C>,
     ) -> Result<(Admission<C>, Decision), Refused> {
-        let fetched = C::fetch_media(self, &routed, &mut request).await;
+        let fetched = C::fetch_media(self, &mut routed, &mut request).await;
         fetched.map_err(|error| Refused { error, tokens: None })?;
         let demand = match &routed.structured {
             Some(structured) => structured.demand(request.demand),

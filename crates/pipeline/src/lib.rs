@@ -31,7 +31,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tollgate_accounts::Limiter;
 use tollgate_catalog::Catalog;
-use tollgate_storage::LedgerStore;
+use tollgate_storage::{FileSource, LedgerStore};
 use tollgate_types::Clock;
 use tollgate_upstream::Fetcher;
 
@@ -58,6 +58,8 @@ pub struct Pipeline {
     pub ledger: Arc<dyn LedgerStore>,
     /// Fetches what callers name by its address.
     pub fetcher: Arc<dyn Fetcher>,
+    /// Reads what callers have uploaded and name by its id.
+    pub files: Arc<dyn FileSource>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Time-outs, retries, drain.
@@ -80,6 +82,7 @@ impl Pipeline {
         limiter: Arc<Limiter>,
         ledger: Arc<dyn LedgerStore>,
         fetcher: Arc<dyn Fetcher>,
+        files: Arc<dyn FileSource>,
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
@@ -91,6 +94,7 @@ impl Pipeline {
             limiter,
             ledger,
             fetcher,
+            files,
             clock,
             settings,
             policy: ArcSwapOption::empty(),

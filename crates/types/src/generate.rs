@@ -121,11 +121,18 @@ pub struct Place {
     pub content: String,
     /// Index of its first part there; `None` when the content is one text.
     pub first: Option<usize>,
+    /// Path of the first part, when it stands apart from the others.
+    pub apart: Option<String>,
 }
 
 impl Place {
     /// Path of the part with this index.
     pub fn part(&self, index: usize) -> String {
+        let index = match (&self.apart, index.checked_sub(1)) {
+            (None, _) => index,
+            (Some(apart), None) => return apart.clone(),
+            (Some(_), Some(after)) => after,
+        };
         match self.first {
             Some(first) => format!("{}[{}]", self.content, first + index),
             None => self.content.clone(),
@@ -162,8 +169,11 @@ pub enum Part {
         /// `wav` or `mp3`.
         format: String,
     },
-    /// A document, by id, as a data URL, at an address or as its text.
+    /// A document, as a data URL, at an address or as its text.
     File(File),
+    /// What the caller has uploaded and names by its id. Its bytes are put in its place before a call reaches a
+    /// provider, which never sees the id.
+    Stored(Stored),
     /// What stands before it in this turn may be kept in the provider's cache.
     CacheBreakpoint,
     /// Something that only the caller's own format has.
@@ -206,8 +216,6 @@ pub struct Seal {
 /// A document. One of the ways to get at its content is there.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct File {
-    /// Id of an uploaded file.
-    pub file_id: Option<String>,
     /// Data URL.
     pub data: Option<String>,
     /// Address.
@@ -216,6 +224,21 @@ pub struct File {
     pub text: Option<String>,
     /// Name shown to the model.
     pub filename: Option<String>,
+}
+
+/// Something that the caller has uploaded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// Its id, as the caller wrote it.
+    pub id: String,
+    /// Whether it is to be a picture; otherwise it is to be a document.
+    pub is_picture: bool,
+    /// How closely to look at a picture.
+    pub detail: Option<String>,
+    /// Name shown to the model, instead of the file's own.
+    pub filename: Option<String>,
+    /// Where the id stands within the part: `file.file_id`.
+    pub field: &'static str,
 }
 
 /// A call that the model asks for.

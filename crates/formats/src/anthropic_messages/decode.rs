@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tollgate_types::generate::{
-    File, GenerateRequest, Message, Part, Place, Reasoning, ResponseFormat, Role, Sampling, Thinking, Tool,
-    ToolCall, ToolChoice,
+    File, GenerateRequest, Message, Part, Place, Reasoning, ResponseFormat, Role, Sampling, Stored, Thinking,
+    Tool, ToolCall, ToolChoice,
 };
 
 use super::head::{Purpose, Version};
@@ -86,6 +86,7 @@ fn system_from_wire(system: wire::Content) -> Message {
         path: "system".to_owned(),
         content: "system".to_owned(),
         first: matches!(system, wire::Content::Blocks(_)).then_some(0),
+        apart: None,
     };
     Message {
         role: Role::System,
@@ -142,6 +143,7 @@ fn place(path: &str, first: Option<usize>) -> Place {
         path: path.to_owned(),
         content: format!("{path}.content"),
         first,
+        apart: None,
     }
 }
 
@@ -219,6 +221,7 @@ pub(super) fn part_from_wire(mut block: wire::Block) -> Part {
             url: data_url(source),
             detail: None,
         },
+        ("image", "file") => stored(source, None, true),
         // Neither citations nor a context have a place in the common form.
         ("document", "base64") if !cites && block.context.is_none() => Part::File(File {
             filename: block.title,
@@ -230,6 +233,7 @@ pub(super) fn part_from_wire(mut block: wire::Block) -> Part {
             url: source.url,
             ..File::default()
         }),
+        ("document", "file") if !cites && block.context.is_none() => stored(source, block.title, false),
         ("document", "text") if !cites && block.context.is_none() => Part::File(File {
             filename: block.title,
             text: source.data,
@@ -245,6 +249,16 @@ pub(super) fn part_from_wire(mut block: wire::Block) -> Part {
             }
         }
     }
+}
+
+fn stored(source: wire::SourceObject, filename: Option<String>, is_picture: bool) -> Part {
+    Part::Stored(Stored {
+        id: source.file_id.unwrap_or_default(),
+        is_picture,
+        detail: None,
+        filename,
+        field: "source.file_id",
+    })
 }
 
 /// Whether citations are asked for, or made: `{"enabled": false}` asks for none.

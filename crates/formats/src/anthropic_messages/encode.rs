@@ -160,7 +160,7 @@ fn block_of(part: &Part) -> Option<Block> {
             ..Block::of("image")
         },
         Part::File(file) => document_of(file)?,
-        Part::Audio { .. } | Part::Foreign { .. } | Part::CacheBreakpoint => return None,
+        Part::Audio { .. } | Part::Stored(_) | Part::Foreign { .. } | Part::CacheBreakpoint => return None,
     })
 }
 

@@ -157,6 +157,8 @@ pub(super) struct SourceObject {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) file_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) content: Option<Value>,
 }
 

@@ -127,7 +127,7 @@ fn block_of(part: &Part, documents: &mut usize) -> Option<Block> {
             cache_point: Some(json!({"type": "default"})),
             ..block
         },
-        Part::Audio { .. } | Part::Foreign { .. } => return None,
+        Part::Audio { .. } | Part::Stored(_) | Part::Foreign { .. } => return None,
     })
 }
 

@@ -104,6 +104,7 @@ fn carry_message(message: &Message) -> Result<(), Error> {
             // What is at an address is fetched before it is sent.
             Part::Image { url, .. } => said_by_user && (inline(url).is_none() || picture(url).is_some()),
             Part::File(file) => said_by_user && (file.url.is_some() || document(file).is_some()),
+            Part::Stored(_) => said_by_user,
             Part::Audio { .. } | Part::Foreign { .. } => false,
         };
         if !fits {

@@ -138,6 +138,7 @@ fn carry_message(message: &Message) -> Result<(), Error> {
             }
             Part::Audio { .. } => message.role == Role::User,
             Part::File(file) => message.role != Role::System && has_bytes(file),
+            Part::Stored(_) => message.role != Role::System,
             Part::Foreign { .. } => false,
         };
         if !fits {

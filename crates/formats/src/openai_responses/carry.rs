@@ -108,7 +108,7 @@ fn carry_message(message: &Message) -> Result<(), Error> {
             Part::CacheBreakpoint => continue,
             Part::Text(_) | Part::Reasoning(_) => true,
             Part::Refusal(_) => message.role == Role::Assistant,
-            Part::Image { .. } | Part::File(File { data: Some(_), .. }) => takes_media,
+            Part::Image { .. } | Part::File(File { data: Some(_), .. }) | Part::Stored(_) => takes_media,
             Part::Audio { .. } => message.role == Role::User,
             Part::File(_) | Part::Foreign { .. } => false,
         };

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollgate_types::generate::{
-    File, GenerateRequest, Message, Part, Place, Reasoning, ResponseFormat, Role, Sampling, Tool, ToolCall,
-    ToolChoice,
+    File, GenerateRequest, Message, Part, Place, Reasoning, ResponseFormat, Role, Sampling, Stored, Tool,
+    ToolCall, ToolChoice,
 };
 
 use super::{validate, wire};
@@ -30,7 +30,7 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
             place: Place {
                 path: "input".to_owned(),
                 content: "input".to_owned(),
-                first: None,
+                ..Place::default()
             },
             ..Message::default()
         }),
@@ -103,7 +103,7 @@ fn instructions(text: String) -> Message {
         place: Place {
             path: "instructions".to_owned(),
             content: "instructions".to_owned(),
-            first: None,
+            ..Place::default()
         },
         ..Message::default()
     }
@@ -120,7 +120,7 @@ fn item_into(value: Value, index: usize, into: &mut Vec<Message>) {
         place: Place {
             content: path.clone(),
             path: path.clone(),
-            first: None,
+            ..Place::default()
         },
         ..Message::default()
     };
@@ -189,6 +189,13 @@ pub(super) fn part_from_wire(part: wire::Part) -> Option<Part> {
     match &*part.kind {
         "input_text" | "output_text" => part.text.map(Part::Text),
         "refusal" => part.refusal.map(Part::Refusal),
+        "input_image" | "input_file" if part.file_id.is_some() => Some(Part::Stored(Stored {
+            id: part.file_id?,
+            is_picture: part.kind == "input_image",
+            detail: part.detail,
+            filename: part.filename,
+            field: "file_id",
+        })),
         "input_image" => Some(Part::Image {
             url: part.image_url?,
             detail: part.detail,

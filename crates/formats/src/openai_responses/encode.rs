@@ -160,7 +160,7 @@ fn parts(message: &Message) -> Vec<Value> {
                 "file_data": file.data,
                 "filename": file.filename,
             })),
-            Part::Reasoning(_) | Part::CacheBreakpoint | Part::Foreign { .. } => continue,
+            Part::Reasoning(_) | Part::CacheBreakpoint | Part::Stored(_) | Part::Foreign { .. } => continue,
         });
     }
     parts

@@ -90,6 +90,7 @@ pub(super) struct Part {
     pub(super) refusal: Option<String>,
     pub(super) image_url: Option<String>,
     pub(super) detail: Option<String>,
+    pub(super) file_id: Option<String>,
     pub(super) file_data: Option<String>,
     pub(super) filename: Option<String>,
     pub(super) input_audio: Option<Audio>,

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use tollgate_types::Usage;
 use tollgate_types::generate::{
     Choice, File, GenerateRequest, GenerateResponse, Message, Part, Reasoning, ResponseFormat, Sampling,
-    Seal, Tool, ToolCall, ToolChoice,
+    Seal, Stored, Tool, ToolCall, ToolChoice,
 };
 use tollgate_types::stream::StreamEvent;
 
@@ -127,17 +127,28 @@ fn part(part: &Part) -> Value {
         }
         Part::Audio { data, format } => json!({"audio": {"data": data, "format": format}}),
         Part::File(File {
-            file_id,
             data,
             url,
             text,
             filename,
         }) => json!({"file": object(vec![
-            ("file_id", json!(file_id)),
             ("data", json!(data)),
             ("url", json!(url)),
             ("text", json!(text)),
             ("filename", json!(filename)),
+        ])}),
+        Part::Stored(Stored {
+            id,
+            is_picture,
+            detail,
+            filename,
+            field,
+        }) => json!({"stored": object(vec![
+            ("id", json!(id)),
+            ("is_picture", json!(is_picture)),
+            ("detail", json!(detail)),
+            ("filename", json!(filename)),
+            ("field", json!(field)),
         ])}),
         Part::CacheBreakpoint => json!("cache breakpoint"),
         Part::Foreign { kind, value } => json!({"foreign": kind, "value": value}),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tollgate_formats::anthropic_messages::Version;
 use tollgate_formats::openai_chat::{CapName, RequestEdits};
 use tollgate_formats::{anthropic_messages, bedrock_converse, gemini, hub, openai_chat, openai_responses};
-use tollgate_types::generate::{GenerateRequest, Part, ResponseFormat};
+use tollgate_types::generate::{File, GenerateRequest, Part, ResponseFormat};
 use tollgate_types::{Error, Format};
 
 /// Whose seals the provider knows.
@@ -126,6 +126,19 @@ impl Provider {
                 }
                 Part::File(file) if file.url.is_some() && self != Provider::Responses => {
                     (file.url, file.data) = (None, Some(crate::said::media::DOCUMENT.to_owned()));
+                    fetched = true;
+                }
+                Part::Stored(stored) => {
+                    *part = match stored.is_picture {
+                        true => Part::Image {
+                            url: crate::said::media::PICTURE.to_owned(),
+                            detail: None,
+                        },
+                        false => Part::File(File {
+                            data: Some(crate::said::media::DOCUMENT.to_owned()),
+                            ..File::default()
+                        }),
+                    };
                     fetched = true;
                 }
                 _ => {}

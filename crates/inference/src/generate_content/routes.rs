@@ -130,12 +130,13 @@ async fn stream_generate_content(
     security(("bearer" = []), ("x-api-key" = []))
 )]
 async fn count_content_tokens(
-    _: ControlCaller,
+    ControlCaller(caller): ControlCaller,
     State(inference): State<Inference>,
     Path(target): Path<String>,
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
-    let counted = count::count(&inference.pipeline, model_of(&target), &body)?;
+    let (pipeline, account) = (&inference.pipeline, caller.account_id());
+    let counted = count::count(pipeline, account, model_of(&target), &body).await?;
     let mut response = json(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
     let how = HeaderValue::from_static(counted.counting);
     response.headers_mut().insert(COUNTING, how);

@@ -74,7 +74,7 @@ async fn count_message_tokens(
     headers: HeaderMap,
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
-    let counted = count::count(&inference.pipeline, &ctx, &caller, version(&headers)?, body)?;
+    let counted = count::count(&inference.pipeline, &ctx, &caller, version(&headers)?, body).await?;
     let mut response = json(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
     let how = HeaderValue::from_static(counted.counting);
     response.headers_mut().insert(COUNTING, how);

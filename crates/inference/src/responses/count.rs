@@ -24,11 +24,15 @@ pub(super) async fn count(
     let head = validate(body).map_err(|error| recalled.in_callers_places(error))?;
     let routed = pipeline.route(&head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
-    let request = openai_responses::decode_request(body)?;
+    let mut request = openai_responses::decode_request(body)?;
+    let mut demand = demand(&head, body.len());
+    pipeline
+        .put_files(account, &routed, &mut request, &mut demand)
+        .await?;
     let text = routed.first_provider().and_then(|provider| provider.text());
     let exact = text.and_then(|text| text.count_input(&request));
     Ok(match exact {
         Some(tokens) => ResponseInputTokens::new(tokens, "exact"),
-        None => ResponseInputTokens::new(demand(&head, body.len()).input_bound(), "upper_bound"),
+        None => ResponseInputTokens::new(demand.input_bound(), "upper_bound"),
     })
 }

@@ -101,8 +101,7 @@ fn part(
             "file_data" => inline += reader.filled_string_at(&here)?.raw.len() as u64,
             "input_audio" => inline += audio(reader, &here)?,
             "file_id" => {
-                return Err(here
-                    .unsupported("names a file, but no files can be uploaded here; send the bytes inline"));
+                reader.filled_string_at(&here)?;
             }
             // Nobody here knows how large it is, and so what it can cost.
             "file_url" => return Err(here.unsupported("must be inline: send 'file_data'")),
@@ -116,7 +115,17 @@ fn part(
             .position(|key| *key == name)
             .is_some_and(|bit| seen & (1 << bit) != 0)
     };
+    let has_id = has("file_id");
+    let inline_twin = match kind {
+        Some("input_image") => "image_url",
+        _ => "file_data",
+    };
+    if has_id && has(inline_twin) {
+        let what = format_args!("cannot stand beside '{inline_twin}'");
+        return Err(path.key("file_id").invalid(what));
+    }
     let required = match kind {
+        Some("input_image" | "input_file") if has_id => "file_id",
         None => "type",
         Some("input_text" | "output_text") => "text",
         Some("refusal") => "refusal",
@@ -130,9 +139,13 @@ fn part(
     match kind {
         Some("input_image") => {
             head.media.images += 1;
-            head.media.addresses += u32::from(inline == 0);
+            head.media.addresses += u32::from(inline == 0 && !has_id);
+            head.media.stored += u32::from(has_id);
         }
-        Some("input_file") => head.media.files += 1,
+        Some("input_file") => {
+            head.media.files += 1;
+            head.media.stored += u32::from(has_id);
+        }
         Some("input_audio") => head.media.audio += 1,
         _ => return Ok(()),
     }

@@ -92,6 +92,26 @@ pub fn all() -> Vec<Feature> {
             ),
         ),
         Feature::new(
+            "an uploaded picture",
+            PNG,
+            part(
+                nothing.clone(),
+                json!({"type": "image", "source": {"type": "file", "file_id": "file-1"}}),
+                json!({"type": "input_image", "file_id": "file-1"}),
+                json!({"fileData": {"fileUri": "files/file-1", "mimeType": "image/png"}}),
+            ),
+        ),
+        Feature::new(
+            "an uploaded PDF",
+            PDF,
+            part(
+                json!({"type": "file", "file": {"file_id": "file-1"}}),
+                json!({"type": "document", "source": {"type": "file", "file_id": "file-1"}}),
+                json!({"type": "input_file", "file_id": "file-1"}),
+                json!({"fileData": {"fileUri": "files/file-1", "mimeType": "application/pdf"}}),
+            ),
+        ),
+        Feature::new(
             "a document of plain text",
             "",
             part(

@@ -270,8 +270,8 @@ fn of_input() -> Vec<(Value, &'static str, &'static str)> {
             "input[0].content[0].detail",
         ),
         (
-            user(json!({"type": "input_image", "file_id": "file-1"})),
-            UNSUPPORTED,
+            user(json!({"type": "input_image", "file_id": "file-1", "image_url": "https://x"})),
+            INVALID,
             "input[0].content[0].file_id",
         ),
         (

@@ -1,0 +1,5 @@
+//! The whole gateway in one process, with parts that a user cannot bring about: files that were uploaded, a storage
+//! that fails.
+
+mod app;
+mod files;
