@@ -244,7 +244,7 @@ fn wanted(routed: &Routed, request: &GenerateRequest) -> Vec<Wanted> {
                 }
             }
             // A mark is none of the caller's parts.
-            place += usize::from(*content != Part::CacheBreakpoint);
+            place += usize::from(!matches!(content, Part::CacheBreakpoint(_)));
         }
     }
     found

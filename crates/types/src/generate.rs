@@ -174,8 +174,8 @@ pub enum Part {
     /// What the caller has uploaded and names by its id. Its bytes are put in its place before a call reaches a
     /// provider, which never sees the id.
     Stored(Stored),
-    /// What stands before it in this turn may be kept in the provider's cache.
-    CacheBreakpoint,
+    /// What stands before it in this turn may be kept in the provider's cache, for so long.
+    CacheBreakpoint(CacheLife),
     /// Something that only the caller's own format has.
     Foreign {
         /// Its type there.
@@ -211,6 +211,16 @@ pub struct Seal {
     pub origin: String,
     /// The provider's own bytes, as text; empty when it adds none.
     pub data: String,
+}
+
+/// How long a provider keeps what it wrote into its cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum CacheLife {
+    /// Five minutes after it was last read.
+    #[default]
+    FiveMinutes,
+    /// An hour, at a price of its own.
+    OneHour,
 }
 
 /// A document. One of the ways to get at its content is there.
@@ -267,6 +277,8 @@ pub enum Tool {
         parameters: Option<Value>,
         /// Whether the arguments are forced to match the schema.
         strict: Option<bool>,
+        /// Whether the tools up to this one may be kept in the provider's cache, and for how long.
+        cache: Option<CacheLife>,
     },
     /// A tool with free-text input, perhaps under a grammar.
     Custom {

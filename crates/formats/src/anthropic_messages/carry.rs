@@ -127,7 +127,7 @@ fn carry_message(message: &Message) -> Result<(), Error> {
     for part in &message.parts {
         let fits = match part {
             // A mark at the part before it.
-            Part::CacheBreakpoint => continue,
+            Part::CacheBreakpoint(_) => continue,
             Part::Text(_) | Part::Refusal(_) | Part::Reasoning(_) | Part::Stored(_) => true,
             Part::Image { url, .. } => {
                 inline(url).is_none_or(|(media_type, _)| PICTURES.contains(&media_type))

@@ -99,7 +99,7 @@ fn carry_message(message: &Message) -> Result<(), Error> {
         let said_by_user = matches!(message.role, Role::User | Role::Tool);
         let fits = match part {
             // A mark at the part before it.
-            Part::CacheBreakpoint => continue,
+            Part::CacheBreakpoint(_) => continue,
             Part::Text(_) | Part::Refusal(_) | Part::Reasoning(_) => true,
             // What is at an address is fetched before it is sent.
             Part::Image { url, .. } => said_by_user && (inline(url).is_none() || picture(url).is_some()),

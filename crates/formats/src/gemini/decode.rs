@@ -145,6 +145,7 @@ fn tool_from_wire(declaration: wire::FunctionDeclaration, is_validated: bool) ->
         description: declaration.description,
         parameters: declaration.parameters_json_schema.or(openapi),
         strict: is_validated.then_some(true),
+        cache: None,
     }
 }
 

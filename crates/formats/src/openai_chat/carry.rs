@@ -46,7 +46,7 @@ fn carry_message(message: &Message) -> Result<(), Error> {
     for part in &message.parts {
         let fits = match part {
             // A mark at the part before it.
-            Part::CacheBreakpoint => continue,
+            Part::CacheBreakpoint(_) => continue,
             Part::Text(_) | Part::Refusal(_) | Part::Reasoning(_) => true,
             Part::Foreign { .. } => false,
             Part::Image { .. } | Part::Audio { .. } | Part::File(_) | Part::Stored(_) => {

@@ -235,6 +235,7 @@ fn tool_from_wire(tool: wire::Tool) -> Option<Tool> {
         description: function.description,
         parameters: function.parameters,
         strict: function.strict,
+        cache: None,
     })
 }
 

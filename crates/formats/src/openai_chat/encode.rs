@@ -77,7 +77,7 @@ fn message_to_wire(message: &Message) -> wire::Message {
         .filter(|part| {
             !matches!(
                 part,
-                Part::Reasoning(_) | Part::CacheBreakpoint | Part::Stored(_) | Part::Foreign { .. }
+                Part::Reasoning(_) | Part::CacheBreakpoint(_) | Part::Stored(_) | Part::Foreign { .. }
             )
         })
         .collect();
@@ -148,7 +148,7 @@ fn part_to_wire(part: &Part) -> wire::ContentPart {
             ..part_of("text")
         },
         // None gets here: a turn is cleared of them.
-        Part::Reasoning(_) | Part::CacheBreakpoint | Part::Stored(_) | Part::Foreign { .. } => {
+        Part::Reasoning(_) | Part::CacheBreakpoint(_) | Part::Stored(_) | Part::Foreign { .. } => {
             part_of("text")
         }
         Part::Refusal(refusal) => wire::ContentPart {
@@ -213,6 +213,7 @@ fn tool_to_wire(tool: &Tool) -> Option<wire::Tool> {
             description,
             parameters,
             strict,
+            ..
         } => wire::Tool {
             kind: "function".to_owned(),
             function: Some(wire::Function {

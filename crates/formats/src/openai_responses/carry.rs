@@ -105,7 +105,7 @@ fn carry_message(message: &Message) -> Result<(), Error> {
         let takes_media = matches!(message.role, Role::User | Role::Tool);
         let fits = match part {
             // A mark at the part before it.
-            Part::CacheBreakpoint => continue,
+            Part::CacheBreakpoint(_) => continue,
             Part::Text(_) | Part::Reasoning(_) => true,
             Part::Refusal(_) => message.role == Role::Assistant,
             Part::Image { .. } | Part::File(File { data: Some(_), .. }) | Part::Stored(_) => takes_media,

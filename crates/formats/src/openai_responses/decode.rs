@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollgate_types::generate::{
-    File, GenerateRequest, Message, Part, Place, Reasoning, ResponseFormat, Role, Sampling, Stored, Tool,
-    ToolCall, ToolChoice,
+    CacheLife, File, GenerateRequest, Message, Part, Place, Reasoning, ResponseFormat, Role, Sampling,
+    Stored, Tool, ToolCall, ToolChoice,
 };
 
 use super::{validate, wire};
@@ -178,7 +178,7 @@ fn content_into(content: Option<wire::Content>, path: &str, turn: &mut Message) 
                     .is_some_and(|mark| !mark.is_null());
                 turn.parts.extend(part_from_wire(part));
                 if is_cached {
-                    turn.parts.push(Part::CacheBreakpoint);
+                    turn.parts.push(Part::CacheBreakpoint(CacheLife::FiveMinutes));
                 }
             }
         }
@@ -271,6 +271,7 @@ fn tool_from_wire(tool: Value) -> Tool {
             description: text("description"),
             parameters: some("parameters").cloned(),
             strict: some("strict").and_then(Value::as_bool),
+            cache: None,
         },
         "custom" => Tool::Custom {
             name,

@@ -160,7 +160,9 @@ fn parts(message: &Message) -> Vec<Value> {
                 "file_data": file.data,
                 "filename": file.filename,
             })),
-            Part::Reasoning(_) | Part::CacheBreakpoint | Part::Stored(_) | Part::Foreign { .. } => continue,
+            Part::Reasoning(_) | Part::CacheBreakpoint(_) | Part::Stored(_) | Part::Foreign { .. } => {
+                continue;
+            }
         });
     }
     parts
@@ -173,6 +175,7 @@ fn tool(tool: &Tool) -> Option<Value> {
             description,
             parameters,
             strict,
+            ..
         } => {
             let mut object = filled(json!({
                 "type": "function",

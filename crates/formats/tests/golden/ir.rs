@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 use tollgate_types::Usage;
 use tollgate_types::generate::{
-    Choice, File, GenerateRequest, GenerateResponse, Message, Part, Reasoning, ResponseFormat, Sampling,
-    Seal, Stored, Tool, ToolCall, ToolChoice,
+    CacheLife, Choice, File, GenerateRequest, GenerateResponse, Message, Part, Reasoning, ResponseFormat,
+    Sampling, Seal, Stored, Tool, ToolCall, ToolChoice,
 };
 use tollgate_types::stream::StreamEvent;
 
@@ -150,7 +150,8 @@ fn part(part: &Part) -> Value {
             ("filename", json!(filename)),
             ("field", json!(field)),
         ])}),
-        Part::CacheBreakpoint => json!("cache breakpoint"),
+        Part::CacheBreakpoint(CacheLife::FiveMinutes) => json!("cache breakpoint"),
+        Part::CacheBreakpoint(CacheLife::OneHour) => json!("cache breakpoint for an hour"),
         Part::Foreign { kind, value } => json!({"foreign": kind, "value": value}),
     }
 }
@@ -177,11 +178,13 @@ fn tool(tool: &Tool) -> Value {
             description,
             parameters,
             strict,
+            cache,
         } => object(vec![
             ("function", json!(name)),
             ("description", json!(description)),
             ("parameters", json!(parameters)),
             ("strict", json!(strict)),
+            ("cache", json!(cache.map(|life| format!("{life:?}")))),
         ]),
         Tool::Custom {
             name,

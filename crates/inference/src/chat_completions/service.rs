@@ -145,6 +145,7 @@ fn demand(head: &ChatHead<'_>, body_bytes: usize) -> Demand {
         images: u64::from(head.media.images),
         max_tokens: head.max_tokens.map(|cap| cap.value),
         n: u64::from(head.n),
+        caches_for_an_hour: false,
     }
 }
 

@@ -160,6 +160,7 @@ fn demand(head: &CompletionHead<'_>, body_bytes: usize) -> Demand {
         images: 0,
         max_tokens: Some(head.max_tokens),
         n: u64::from(head.best_of) * u64::from(head.prompts),
+        caches_for_an_hour: false,
     }
 }
 

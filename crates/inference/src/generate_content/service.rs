@@ -170,6 +170,7 @@ pub(super) fn demand(head: &GenerateHead, body_bytes: usize) -> Demand {
         images: u64::from(head.media.images),
         max_tokens: head.max_tokens,
         n: u64::from(head.candidates),
+        caches_for_an_hour: false,
     }
 }
 

@@ -168,6 +168,7 @@ pub(super) fn demand(head: &MessagesHead<'_>, body_bytes: usize) -> Demand {
         images: u64::from(head.media.images),
         max_tokens: head.max_tokens,
         n: 1,
+        caches_for_an_hour: head.caches_for_an_hour,
     }
 }
 

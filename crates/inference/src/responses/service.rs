@@ -225,6 +225,7 @@ pub(super) fn demand(head: &ResponsesHead<'_>, body_bytes: usize) -> Demand {
         images: u64::from(head.media.images),
         max_tokens: head.max_tokens,
         n: 1,
+        caches_for_an_hour: false,
     }
 }
 

@@ -3,3 +3,4 @@
 
 mod app;
 mod files;
+mod holds;

@@ -100,6 +100,47 @@ async fn every_class_is_charged_at_its_price() {
     assert_eq!(scene.finish().await.revenue, paid);
 }
 
+#[tokio::test]
+async fn an_hour_in_the_cache_is_charged_at_twice_the_input() {
+    let scene = scene().await;
+    // 300 afresh at 1, 200 for five minutes at 1.5, 500 for an hour at 2, 10 out at 2 credits a million.
+    let cost = 300_000 + 300_000 + 1_000_000 + 20_000;
+    let report = json!({
+        "input_tokens": 300, "output_tokens": 10, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 700,
+        "cache_creation": {"ephemeral_5m_input_tokens": 200, "ephemeral_1h_input_tokens": 500},
+    });
+    let answer = json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+        "stop_sequence": null, "content": [{"type": "text", "text": "yes"}], "usage": report,
+    });
+    let marked = |ttl: &str| json!({"system": [{"type": "text", "text": "x".repeat(2_000), "cache_control": {"type": "ephemeral", "ttl": ttl}}]});
+    for ttl in ["5m", "1h"] {
+        scene
+            .upstream
+            .push(Reply::body(200, "application/json", answer.to_string()));
+        let response = send(
+            &scene,
+            &saying(NATIVE, "hello", with(marked(ttl), json!({"max_tokens": 10}))),
+        )
+        .await;
+        assert_eq!(response.status, 200, "{}", response.text());
+        let sent = scene.upstream.requests().pop().unwrap().json().unwrap();
+        assert_eq!(sent["system"][0]["cache_control"]["ttl"], ttl);
+        let row = scene.row(response.request_id()).await;
+        assert_eq!(
+            (
+                &row["usage"]["cache_write_tokens"],
+                &row["usage"]["cache_write_1h_tokens"],
+                &row["usage"]["total_tokens"]
+            ),
+            (&json!(200), &json!(500), &json!(1_010))
+        );
+        assert_eq!(nanos(&row["cost"]), cost);
+        assert_eq!(nanos(&response.json()["usage"]["cost"]), cost);
+    }
+    assert_eq!(scene.finish().await.revenue, 2 * cost);
+}
+
 fn usage_cost(usage: &Value) -> Option<String> {
     usage["cost"].as_str().map(str::to_owned)
 }
