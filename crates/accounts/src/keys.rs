@@ -33,6 +33,11 @@ impl Caller {
         self.compat == Compat::Lenient
     }
 
+    /// Whether it came with a test key, which reaches simulated models only and spends nothing.
+    pub fn is_test(&self) -> bool {
+        self.mode == KeyMode::Test
+    }
+
     /// The account's id.
     pub fn account_id(&self) -> AccountId {
         self.account.id

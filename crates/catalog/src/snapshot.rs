@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use tollgate_types::Prices;
 
+use crate::load::price_version;
 use crate::model::Model;
 
 /// The catalog at one instant.
@@ -12,11 +14,22 @@ use crate::model::Model;
 pub struct Snapshot {
     models: Vec<Arc<Model>>,
     by_name: HashMap<Arc<str>, Arc<Model>>,
+    for_tests: Option<Box<Snapshot>>,
 }
 
 impl Snapshot {
     pub(crate) fn new(models: Vec<Arc<Model>>, by_name: HashMap<Arc<str>, Arc<Model>>) -> Self {
-        Self { models, by_name }
+        let for_tests = Some(Box::new(free_simulations(&models, &by_name)));
+        Self {
+            models,
+            by_name,
+            for_tests,
+        }
+    }
+
+    /// What test keys see: the simulated models under all their names, at no price.
+    pub fn for_tests(&self) -> &Snapshot {
+        self.for_tests.as_deref().unwrap_or(self)
     }
 
     /// The model that a caller means by `name`: an id, an alias, or a bare name that some provider knows.
@@ -27,6 +40,28 @@ impl Snapshot {
     /// Every model, by id.
     pub fn models(&self) -> &[Arc<Model>] {
         &self.models
+    }
+}
+
+fn free_simulations(models: &[Arc<Model>], by_name: &HashMap<Arc<str>, Arc<Model>>) -> Snapshot {
+    let free = |model: &Arc<Model>| {
+        let prices = Prices::free();
+        Arc::new(Model {
+            prices,
+            price_version: price_version(&model.id, &prices),
+            ..Model::clone(model)
+        })
+    };
+    let simulated = models.iter().filter(|model| model.simulated).map(free);
+    let models: Vec<Arc<Model>> = simulated.collect();
+    let twin = |(name, model): (&Arc<str>, &Arc<Model>)| {
+        let twin = models.iter().find(|twin| twin.id == model.id)?;
+        Some((name.clone(), twin.clone()))
+    };
+    Snapshot {
+        by_name: by_name.iter().filter_map(twin).collect(),
+        models,
+        for_tests: None,
     }
 }
 

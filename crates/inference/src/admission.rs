@@ -1,6 +1,8 @@
 //! What every call of this room is admitted by.
 
+use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
+use tollgate_formats::Media;
 use tollgate_pipeline::{Admission, CallRequest, NamesMedia, Pipeline, Routed};
 use tollgate_types::Error;
 
@@ -27,4 +29,21 @@ pub(crate) async fn admit<C: Inspected + Shaped + NamesMedia>(
     })?;
     ctx.note_tokens(tokens);
     Ok(admission)
+}
+
+/// What a conversation of so many turns asks for, but for its answers.
+pub(crate) fn demand(media: Media, turns: u32, body_bytes: usize) -> Demand {
+    let body_bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
+    // A picture is charged by its size on the model's grid, whatever its bytes; other media at most by their bytes.
+    let only_pictures = media.audio == 0 && media.files == 0;
+    Demand {
+        text_bytes: body_bytes.saturating_sub(media.inline_bytes),
+        tokens: 0,
+        messages: u64::from(turns),
+        media_bytes: if only_pictures { 0 } else { media.inline_bytes },
+        images: u64::from(media.images),
+        max_tokens: None,
+        n: 1,
+        caches_for_an_hour: false,
+    }
 }

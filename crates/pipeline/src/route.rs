@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use tollgate_accounts::Caller;
 use tollgate_catalog::{Candidate, Model};
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, ErrorCode, Format};
@@ -137,11 +138,18 @@ fn takes(route: &Route, format: Format) -> bool {
 }
 
 impl Pipeline {
-    /// Finds the model that a caller named.
-    pub fn route(&self, name: &str) -> Result<Routed, Error> {
+    /// Finds the model that the caller named.
+    pub fn route(&self, caller: &Caller, name: &str) -> Result<Routed, Error> {
         let snapshot = self.catalog.current();
-        let Some(model) = snapshot.resolve(name) else {
-            return Err(model_not_found(name));
+        let found = match caller.is_test() {
+            true => snapshot.for_tests().resolve(name),
+            false => snapshot.resolve(name),
+        };
+        let Some(model) = found else {
+            return Err(match snapshot.resolve(name) {
+                Some(_) => not_for_tests(name),
+                None => model_not_found(name),
+            });
         };
         let providers = self.providers.current.load();
         let found = |candidate: &Candidate| {
@@ -203,6 +211,14 @@ impl Pipeline {
             .partition(|route| self.health.is_usable(&route.candidate));
         usable.into_iter().chain(ejected).collect()
     }
+}
+
+fn not_for_tests(name: &str) -> Error {
+    let shown: String = name.chars().take(120).collect();
+    let message = format!(
+        "Test keys reach simulated models only, such as 'sim/chat', and '{shown}' is none. Use a live key to call it."
+    );
+    Error::new(ErrorCode::ModelNotFound, message).with_param("model")
 }
 
 /// The error for a model that nobody knows.

@@ -220,5 +220,6 @@ pub fn price_records(snapshot: &Snapshot, now: Timestamp) -> Vec<PriceRecord> {
         prices: model.prices,
         created_at: now,
     };
-    snapshot.models().iter().map(record).collect()
+    let models = snapshot.models().iter();
+    models.chain(snapshot.for_tests().models()).map(record).collect()
 }

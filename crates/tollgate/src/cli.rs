@@ -202,7 +202,7 @@ pub struct Limits {
 pub enum Keys {
     /// Creates a key and prints it. It is shown this once and cannot be read again.
     #[command(
-        after_help = "Examples:\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name staging\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --expires-in-days 90"
+        after_help = "Examples:\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name staging\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name ci --test\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --expires-in-days 90"
     )]
     Create {
         /// The account that it is for.
@@ -217,6 +217,9 @@ pub enum Keys {
         /// What becomes of hosted tools, unknown fields and hints that a model cannot use.
         #[arg(long, value_enum, default_value_t)]
         compat: Compat,
+        /// Makes a test key: it reaches simulated models only and spends nothing.
+        #[arg(long)]
+        test: bool,
     },
     /// Lists an account's keys, by their last four characters.
     #[command(after_help = "Examples:\n  tollgate keys list --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a")]

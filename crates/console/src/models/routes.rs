@@ -7,7 +7,8 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tollgate_catalog::Catalog;
+use tollgate_accounts::Caller;
+use tollgate_catalog::{Catalog, Snapshot};
 use tollgate_edge::context::Context;
 use tollgate_edge::{ApiError, ControlCaller, ErrorBody, Family, RequestContext};
 use tollgate_types::{Error, ErrorCode};
@@ -45,13 +46,13 @@ fn dialect(ctx: &RequestContext, headers: &HeaderMap) -> Dialect {
     security(("bearer" = []), ("x-api-key" = []))
 )]
 async fn list_models(
-    _: ControlCaller,
+    ControlCaller(caller): ControlCaller,
     Context(ctx): Context,
     State(catalog): State<Arc<Catalog>>,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ApiError> {
-    let data = records(&catalog);
+    let data = records(&catalog, &caller);
     Ok(match dialect(&ctx, &headers) {
         Dialect::Common => Json(ModelList { object: "list", data }).into_response(),
         Dialect::Messages => Json(dialects::messages_list(&data)).into_response(),
@@ -60,17 +61,25 @@ async fn list_models(
 }
 
 async fn list_content_models(
-    _: ControlCaller,
+    ControlCaller(caller): ControlCaller,
     State(catalog): State<Arc<Catalog>>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ApiError> {
-    let page = dialects::content_page(&records(&catalog), query.as_deref())?;
+    let page = dialects::content_page(&records(&catalog, &caller), query.as_deref())?;
     Ok(Json(page).into_response())
 }
 
-fn records(catalog: &Catalog) -> Vec<ModelRecord> {
+/// What the caller can reach.
+fn visible<'a>(catalog: &'a Snapshot, caller: &Caller) -> &'a Snapshot {
+    match caller.is_test() {
+        true => catalog.for_tests(),
+        false => catalog,
+    }
+}
+
+fn records(catalog: &Catalog, caller: &Caller) -> Vec<ModelRecord> {
     let catalog = catalog.current();
-    let models = catalog.models().iter();
+    let models = visible(&catalog, caller).models().iter();
     models.map(|model| ModelRecord::from(&**model)).collect()
 }
 
@@ -82,13 +91,13 @@ fn records(catalog: &Catalog) -> Vec<ModelRecord> {
     security(("bearer" = []), ("x-api-key" = []))
 )]
 async fn get_model(
-    _: ControlCaller,
+    ControlCaller(caller): ControlCaller,
     Context(ctx): Context,
     State(catalog): State<Arc<Catalog>>,
     headers: HeaderMap,
     Path(name): Path<String>,
 ) -> Result<Response, ApiError> {
-    let record = record(&catalog, name)?;
+    let record = record(&catalog, &caller, name)?;
     Ok(match dialect(&ctx, &headers) {
         Dialect::Common => Json(record).into_response(),
         Dialect::Messages => Json(dialects::messages_record(&record)).into_response(),
@@ -97,17 +106,16 @@ async fn get_model(
 }
 
 async fn get_content_model(
-    _: ControlCaller,
+    ControlCaller(caller): ControlCaller,
     State(catalog): State<Arc<Catalog>>,
     Path(name): Path<String>,
 ) -> Result<Response, ApiError> {
-    Ok(Json(dialects::content_record(&record(&catalog, name)?)).into_response())
+    Ok(Json(dialects::content_record(&record(&catalog, &caller, name)?)).into_response())
 }
 
 /// The record of a model, under the name by which it was asked for.
-fn record(catalog: &Catalog, name: String) -> Result<ModelRecord, Error> {
-    let found = catalog
-        .current()
+fn record(catalog: &Catalog, caller: &Caller, name: String) -> Result<ModelRecord, Error> {
+    let found = visible(&catalog.current(), caller)
         .resolve(&name)
         .map(|model| ModelRecord::from(&**model));
     let record = found.ok_or_else(|| {

@@ -1,10 +1,10 @@
 //! What of a request in another format this one cannot be told.
 
-use serde_json::value::RawValue;
 use tollgate_types::generate::{File, GenerateRequest, Message, Part, Role, Tool};
 use tollgate_types::{Error, ErrorCode};
 
 use super::encode::{inline, parted};
+use crate::anthropic_messages::carry::{check_calls, unsupported};
 use crate::hub::marks_cache;
 
 const MOST_ANSWERS: u32 = 8;
@@ -147,42 +147,11 @@ fn carry_message(message: &Message) -> Result<(), Error> {
         }
         index += 1;
     }
-    for (index, call) in message.tool_calls.iter().enumerate() {
-        let path = format!("{}.tool_calls[{index}]", message.place.path);
-        if call.custom {
-            return Err(unsupported(
-                &path,
-                "calls a kind of tool that this model does not have",
-            ));
-        }
-        if !is_object(&call.arguments) {
-            let message = format!("'{path}' must have a JSON object as its arguments for this model.");
-            return Err(
-                Error::new(ErrorCode::InvalidParameter, message).with_param(format!("{path}.arguments"))
-            );
-        }
-    }
-    if message.role == Role::Tool && message.tool_call_id.is_none() {
-        return Err(unsupported(
-            &format!("{}.role", message.place.path),
-            "is 'function', which this model does not have; send tools",
-        ));
-    }
-    Ok(())
+    check_calls(message)
 }
 
 fn has_bytes(file: &File) -> bool {
     file.text.is_some()
         || file.url.is_some()
         || file.data.as_deref().is_some_and(|data| inline(data).is_some())
-}
-
-fn is_object(arguments: &str) -> bool {
-    let text = arguments.trim();
-    text.is_empty() || (text.starts_with('{') && serde_json::from_str::<&RawValue>(text).is_ok())
-}
-
-fn unsupported(param: &str, what: &str) -> Error {
-    let message = format!("'{param}' {what}. Leave it out, or choose another model.");
-    Error::new(ErrorCode::UnsupportedParameter, message).with_param(param)
 }

@@ -12,7 +12,7 @@ use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
-use crate::admission::admit;
+use crate::admission::{self, admit};
 use crate::capabilities::{self, Asked};
 use crate::chunks::Events;
 use crate::{crossing, lenient};
@@ -33,7 +33,7 @@ pub(super) async fn create(
     caller: Caller,
     body: Bytes,
 ) -> Result<Answer, Error> {
-    let (checked, body) = lenient::checked(&caller, ctx, body, |body| check(pipeline, ctx, body))?;
+    let (checked, body) = lenient::checked(&caller, ctx, body, |body| check(pipeline, ctx, &caller, body))?;
     let Checked { head, routed, common } = checked;
     let public_model = routed.public_model.clone();
     let include_usage = head.include_usage;
@@ -82,9 +82,9 @@ struct Checked {
 }
 
 /// Everything that can be refused before anything is held or sent.
-fn check(pipeline: &Pipeline, ctx: &RequestContext, body: &Bytes) -> Result<Checked, Error> {
+fn check(pipeline: &Pipeline, ctx: &RequestContext, caller: &Caller, body: &Bytes) -> Result<Checked, Error> {
     let head = openai_chat::validate(body)?;
-    let mut routed = pipeline.route(&head.model)?;
+    let mut routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
     check_unknown_fields(&mut routed, &head, ctx)?;
     let common = crossing::common_form(&mut routed, Format::ChatCompletions, head.media, ctx, || {
@@ -133,19 +133,10 @@ fn asked(head: &ChatHead<'_>) -> Asked {
 }
 
 fn demand(head: &ChatHead<'_>, body_bytes: usize) -> Demand {
-    let body_bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
-    let inline = head.media.inline_bytes;
-    // A picture is charged by its size on the model's grid, whatever its bytes; other media at most by their bytes.
-    let only_pictures = head.media.audio == 0 && head.media.files == 0;
     Demand {
-        text_bytes: body_bytes.saturating_sub(inline),
-        tokens: 0,
-        messages: u64::from(head.messages),
-        media_bytes: if only_pictures { 0 } else { inline },
-        images: u64::from(head.media.images),
         max_tokens: head.max_tokens.map(|cap| cap.value),
         n: u64::from(head.n),
-        caches_for_an_hour: false,
+        ..admission::demand(head.media, head.messages, body_bytes)
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) async fn create(
     caller: Caller,
     body: Bytes,
 ) -> Result<Answer, Error> {
-    let (checked, body) = lenient::checked(&caller, ctx, body, |body| check(pipeline, ctx, body))?;
+    let (checked, body) = lenient::checked(&caller, ctx, body, |body| check(pipeline, ctx, &caller, body))?;
     let Checked { head, routed, common } = checked;
     let public_model = routed.public_model.clone();
     let include_usage = head.include_usage;
@@ -84,9 +84,9 @@ struct Checked {
 }
 
 /// Everything that can be refused before anything is held or sent.
-fn check(pipeline: &Pipeline, ctx: &RequestContext, body: &Bytes) -> Result<Checked, Error> {
+fn check(pipeline: &Pipeline, ctx: &RequestContext, caller: &Caller, body: &Bytes) -> Result<Checked, Error> {
     let head = openai_completions::validate(body)?;
-    let mut routed = pipeline.route(&head.model)?;
+    let mut routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
     check_providers(&mut routed, &head)?;
     note_ignored(&routed, &head, ctx);

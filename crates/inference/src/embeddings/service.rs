@@ -42,7 +42,7 @@ pub(crate) async fn make(
     body: Bytes,
 ) -> Result<Made, Error> {
     let head = embeddings::validate(&body)?;
-    let mut routed = pipeline.route(&head.model)?;
+    let mut routed = pipeline.route(&caller, &head.model)?;
     check_model(&routed.model, &head)?;
     check_providers(&mut routed, &head)?;
     note_ignored(&routed, &head, ctx);

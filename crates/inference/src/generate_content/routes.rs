@@ -135,8 +135,7 @@ async fn count_content_tokens(
     Path(target): Path<String>,
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
-    let (pipeline, account) = (&inference.pipeline, caller.account_id());
-    let counted = count::count(pipeline, account, model_of(&target), &body).await?;
+    let counted = count::count(&inference.pipeline, &caller, model_of(&target), &body).await?;
     let mut response = json(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
     let how = HeaderValue::from_static(counted.counting);
     response.headers_mut().insert(COUNTING, how);

@@ -14,7 +14,7 @@ use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
 use super::events::{Events, Framing};
-use crate::admission::admit;
+use crate::admission::{self, admit};
 use crate::capabilities::{self, Asked};
 use crate::{crossing, lenient};
 
@@ -38,7 +38,9 @@ pub(super) async fn create(
     framing: Option<Framing>,
     body: Bytes,
 ) -> Result<Answer, Error> {
-    let (checked, body) = lenient::checked(&caller, ctx, body, |body| check(pipeline, ctx, model, body))?;
+    let (checked, body) = lenient::checked(&caller, ctx, body, |body| {
+        check(pipeline, ctx, &caller, model, body)
+    })?;
     let Checked { head, routed, common } = checked;
     let show_reasoning = head.include_thoughts;
     let public_model = routed.public_model.clone();
@@ -100,9 +102,15 @@ struct Checked {
 }
 
 /// Everything that can be refused before anything is held or sent.
-fn check(pipeline: &Pipeline, ctx: &RequestContext, model: &str, body: &Bytes) -> Result<Checked, Error> {
+fn check(
+    pipeline: &Pipeline,
+    ctx: &RequestContext,
+    caller: &Caller,
+    model: &str,
+    body: &Bytes,
+) -> Result<Checked, Error> {
     let head = gemini::validate(body, Purpose::Generate)?;
-    let mut routed = pipeline.route(model)?;
+    let mut routed = pipeline.route(caller, model)?;
     capabilities::check(&routed.model, &asked(&head)).map_err(in_our_words)?;
     let common = common_form(&mut routed, &head, ctx, body)?;
     Ok(Checked { head, routed, common })
@@ -158,19 +166,10 @@ pub(super) fn asked(head: &GenerateHead) -> Asked {
 }
 
 pub(super) fn demand(head: &GenerateHead, body_bytes: usize) -> Demand {
-    let body_bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
-    let inline = head.media.inline_bytes;
-    // A picture is charged by its size on the model's grid, whatever its bytes; other media at most by their bytes.
-    let only_pictures = head.media.files == 0 && head.media.audio == 0;
     Demand {
-        text_bytes: body_bytes.saturating_sub(inline),
-        tokens: 0,
-        messages: u64::from(head.contents),
-        media_bytes: if only_pictures { 0 } else { inline },
-        images: u64::from(head.media.images),
         max_tokens: head.max_tokens,
         n: u64::from(head.candidates),
-        caches_for_an_hour: false,
+        ..admission::demand(head.media, head.contents, body_bytes)
     }
 }
 

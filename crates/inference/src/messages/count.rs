@@ -22,7 +22,7 @@ pub(super) async fn count(
     version: Version,
     body: Bytes,
 ) -> Result<MessageTokens, Error> {
-    let checked = lenient::checked(caller, ctx, body, |body| check(pipeline, version, body))?;
+    let checked = lenient::checked(caller, ctx, body, |body| check(pipeline, caller, version, body))?;
     let ((routed, mut request, mut demand), _) = checked;
     pipeline
         .put_files(caller.account_id(), &routed, &mut request, &mut demand)
@@ -37,11 +37,12 @@ pub(super) async fn count(
 
 fn check(
     pipeline: &Pipeline,
+    caller: &Caller,
     version: Version,
     body: &[u8],
 ) -> Result<(Routed, GenerateRequest, Demand), Error> {
     let head = anthropic_messages::validate(body, version, Purpose::Count)?;
-    let routed = pipeline.route(&head.model)?;
+    let routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
     let request = anthropic_messages::decode_count(body)?;
     Ok((routed, request, demand(&head, body.len())))

@@ -14,7 +14,7 @@ use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
 use super::events::Events;
-use crate::admission::admit;
+use crate::admission::{self, admit};
 use crate::capabilities::{self, Asked};
 use crate::{crossing, lenient};
 
@@ -35,7 +35,9 @@ pub(super) async fn create(
     version: Version,
     body: Bytes,
 ) -> Result<Answer, Error> {
-    let (checked, body) = lenient::checked(&caller, ctx, body, |body| check(pipeline, ctx, version, body))?;
+    let (checked, body) = lenient::checked(&caller, ctx, body, |body| {
+        check(pipeline, ctx, &caller, version, body)
+    })?;
     let Checked { head, routed, common } = checked;
     let show_reasoning = common.as_ref().is_none_or(|request| !request.hide_reasoning);
     let public_model = routed.public_model.clone();
@@ -99,11 +101,12 @@ struct Checked {
 fn check(
     pipeline: &Pipeline,
     ctx: &RequestContext,
+    caller: &Caller,
     version: Version,
     body: &Bytes,
 ) -> Result<Checked, Error> {
     let head = anthropic_messages::validate(body, version, Purpose::Generate)?;
-    let mut routed = pipeline.route(&head.model)?;
+    let mut routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
     let common = common_form(&mut routed, &head, ctx, body)?;
     Ok(Checked {
@@ -156,19 +159,11 @@ pub(super) fn asked(head: &MessagesHead<'_>) -> Asked {
 }
 
 pub(super) fn demand(head: &MessagesHead<'_>, body_bytes: usize) -> Demand {
-    let body_bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
-    let inline = head.media.inline_bytes;
-    // A picture is charged by its size on the model's grid, whatever its bytes; other media at most by their bytes.
-    let only_pictures = head.media.files == 0;
     Demand {
-        text_bytes: body_bytes.saturating_sub(inline),
-        tokens: 0,
-        messages: u64::from(head.messages),
-        media_bytes: if only_pictures { 0 } else { inline },
-        images: u64::from(head.media.images),
         max_tokens: head.max_tokens,
         n: 1,
         caches_for_an_hour: head.caches_for_an_hour,
+        ..admission::demand(head.media, head.messages, body_bytes)
     }
 }
 

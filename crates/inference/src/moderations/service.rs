@@ -32,7 +32,7 @@ pub(super) async fn create(
     let policy = pipeline.policy();
     let routed = match (named, &policy) {
         (None, Some(_)) => None,
-        (name, _) => match pipeline.route(name.unwrap_or(USUAL_MODEL)) {
+        (name, _) => match pipeline.route(&caller, name.unwrap_or(USUAL_MODEL)) {
             Ok(routed) => Some(routed),
             // Clients name it without being told to.
             Err(_) if policy.is_some() && named == Some(USUAL_MODEL) => None,

@@ -268,11 +268,6 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Whether there is anything to do.
-    pub(super) fn is_wanted(&self) -> bool {
-        self.store || self.latest.is_some()
-    }
-
     /// Keeps the turn that ends with this response. Its caller has paid for the response and gets it in any case.
     pub(super) async fn finish(self, response: &[u8]) {
         let Ok(response) = serde_json::from_slice(response) else {

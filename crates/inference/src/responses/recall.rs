@@ -139,9 +139,9 @@ fn told(kept: &Kept, account: AccountId, item: &Value) -> Value {
 
 impl Recalled {
     /// What the request says itself.
-    pub(super) fn own_items(&self) -> Result<Vec<Value>, Error> {
-        match &self.own {
-            Some(items) => Ok(items.clone()),
+    pub(super) fn take_own_items(&mut self) -> Result<Vec<Value>, Error> {
+        match self.own.take() {
+            Some(items) => Ok(items),
             None => Ok(input_items(&self.body)?),
         }
     }

@@ -84,7 +84,7 @@ async fn count_response_input_tokens(
     State(inference): State<Inference>,
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
-    let counted = count::count(&inference, caller.account_id(), body).await?;
+    let counted = count::count(&inference, &caller, body).await?;
     let mut response = json(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
     let how = HeaderValue::from_static(counted.counting);
     response.headers_mut().insert(COUNTING, how);

@@ -17,7 +17,7 @@ use super::events::Events;
 use super::kept::{Keeper, Latest};
 use super::recall::recall;
 use crate::Inference;
-use crate::admission::admit;
+use crate::admission::{self, admit};
 use crate::capabilities::{self, Asked};
 use crate::{crossing, lenient};
 
@@ -50,9 +50,9 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
         latest,
     } = request;
     let (account, kept, pipeline) = (caller.account_id(), &inference.kept, &inference.pipeline);
-    let recalled = recall(kept, latest, account, body).await?;
+    let mut recalled = recall(kept, latest, account, body).await?;
     let checked = lenient::checked(&caller, ctx, recalled.body.clone(), |body| {
-        check(pipeline, ctx, body)
+        check(pipeline, ctx, &caller, body)
     });
     let (checked, body) = checked.map_err(|error| recalled.in_callers_places(error))?;
     let Checked { head, routed, common } = checked;
@@ -65,18 +65,18 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
         store: head.store,
         previous_response_id: recalled.previous.map(|id| id.to_string()),
     };
-    let keeper = Keeper {
-        kept: kept.clone(),
-        account,
-        id: ResponseId::from_u128(ctx.id.as_u128()),
-        previous: recalled.previous,
-        input: match head.store || latest.is_some() {
-            true => recalled.own_items()?,
-            false => Vec::new(),
-        },
-        before: recalled.before.clone(),
-        store: head.store,
-        latest: latest.cloned(),
+    let keeper = match head.store || latest.is_some() {
+        true => Some(Keeper {
+            kept: kept.clone(),
+            account,
+            id: ResponseId::from_u128(ctx.id.as_u128()),
+            previous: recalled.previous,
+            input: recalled.take_own_items()?,
+            before: recalled.before,
+            store: head.store,
+            latest: latest.cloned(),
+        }),
+        false => None,
     };
     // An upstream of this format says it itself; the simulator takes every format and speaks none.
     let is_relayed = common.is_none() && !routed.model.simulated;
@@ -108,7 +108,6 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
     let served = pipeline.run(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
     ctx.note_structure(served.structure.map(Structure::as_str));
-    let keeper = keeper.is_wanted().then_some(keeper);
     match served.answer {
         Delivered::Whole {
             payload,
@@ -145,9 +144,9 @@ struct Checked {
 }
 
 /// Everything that can be refused before anything is held or sent.
-fn check(pipeline: &Pipeline, ctx: &RequestContext, body: &Bytes) -> Result<Checked, Error> {
+fn check(pipeline: &Pipeline, ctx: &RequestContext, caller: &Caller, body: &Bytes) -> Result<Checked, Error> {
     let head = validate(body)?;
-    let mut routed = pipeline.route(&head.model)?;
+    let mut routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
     let common = common_form(&mut routed, &head, ctx, body)?;
     Ok(Checked {
@@ -213,19 +212,10 @@ pub(super) fn asked(head: &ResponsesHead<'_>) -> Asked {
 }
 
 pub(super) fn demand(head: &ResponsesHead<'_>, body_bytes: usize) -> Demand {
-    let body_bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
-    let inline = head.media.inline_bytes;
-    // A picture is charged by its size on the model's grid, whatever its bytes; other media at most by their bytes.
-    let only_pictures = head.media.audio == 0 && head.media.files == 0;
     Demand {
-        text_bytes: body_bytes.saturating_sub(inline),
-        tokens: 0,
-        messages: u64::from(head.items),
-        media_bytes: if only_pictures { 0 } else { inline },
-        images: u64::from(head.media.images),
         max_tokens: head.max_tokens,
         n: 1,
-        caches_for_an_hour: false,
+        ..admission::demand(head.media, head.items, body_bytes)
     }
 }
 

@@ -26,12 +26,14 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
             name,
             expires_in_days,
             lenient,
+            test,
         } => {
+            let mode = if test { KeyMode::Test } else { KeyMode::Live };
             let day = Duration::from_secs(24 * 60 * 60);
             let expires_at = expires_in_days.map(|days| domains.clock.now().plus(day * days));
             let (key, secret) = domains
                 .keys
-                .create(account, &name, KeyMode::Live, compat(lenient), expires_at)
+                .create(account, &name, mode, compat(lenient), expires_at)
                 .await?;
             Ok(Reply::CreatedKey(CreatedKeyView {
                 id: key.id,

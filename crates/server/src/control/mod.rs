@@ -57,6 +57,9 @@ pub enum Command {
         /// Whether what a model cannot use is left out of requests.
         #[serde(default)]
         lenient: bool,
+        /// Whether it reaches simulated models only and spends nothing.
+        #[serde(default)]
+        test: bool,
     },
     /// Lists an account's keys.
     ListKeys {

@@ -106,6 +106,9 @@ pub struct KeyView {
     /// `strict` or `lenient`.
     #[serde(default)]
     pub compat: String,
+    /// `live` or `test`.
+    #[serde(default)]
+    pub mode: String,
     /// `active`, `expired`, or `revoked`, which an expired key can be, too.
     pub state: String,
     /// RFC 3339.
@@ -129,6 +132,7 @@ impl KeyView {
             name: key.name.clone(),
             last4: key.last4.clone(),
             compat: key.compat.as_str().to_owned(),
+            mode: key.mode.as_str().to_owned(),
             state: state.to_owned(),
             created_at: key.created_at.to_rfc3339(),
             expires_at: key.expires_at.map(|at| at.to_rfc3339()),

@@ -54,12 +54,14 @@ pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Fail
             name,
             expires_in_days,
             compat,
+            test,
         } => (
             Command::CreateKey {
                 account,
                 name,
                 expires_in_days,
                 lenient: compat == Compat::Lenient,
+                test,
             },
             KNOWN_ACCOUNTS,
         ),

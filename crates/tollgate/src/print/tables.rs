@@ -52,6 +52,7 @@ pub fn keys(keys: &[KeyView]) -> String {
             key.id.to_string(),
             last4,
             key.state.clone(),
+            key.mode.clone(),
             key.compat.clone(),
             key.created_at.clone(),
             expires,
@@ -59,7 +60,9 @@ pub fn keys(keys: &[KeyView]) -> String {
         ]
     };
     table(
-        ["ID", "KEY", "STATE", "COMPAT", "CREATED", "EXPIRES", "NAME"],
+        [
+            "ID", "KEY", "STATE", "MODE", "COMPAT", "CREATED", "EXPIRES", "NAME",
+        ],
         keys.iter().map(row),
     )
 }

@@ -38,4 +38,5 @@ mod scene;
 mod shutdown;
 mod streaming;
 mod structured_output;
+mod test_keys;
 mod upstream_faults;
