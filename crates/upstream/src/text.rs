@@ -61,6 +61,8 @@ pub struct TextCall {
     pub include_usage: bool,
     /// A cap on output tokens that the gateway sets because the caller set none and the balance covers no more.
     pub clamp_output: Option<u64>,
+    /// Names of previews of `format` that the caller asks for and an upstream of it may be told of.
+    pub previews: Vec<&'static str>,
     /// Output tokens that the hold covers: the cap for a format that needs one, when the caller set none.
     pub output_cap: u64,
 }

@@ -5,6 +5,7 @@
 //! or let a [`Relay`] pass each event of it. Otherwise over the common form: decode, encode.
 
 mod answer;
+mod betas;
 pub(crate) mod carry;
 mod decode;
 pub(crate) mod encode;
@@ -17,6 +18,7 @@ mod validate;
 mod wire;
 
 pub use answer::{decode_response, encode_response};
+pub use betas::Betas;
 pub use carry::carry;
 pub use decode::{decode_count, decode_request};
 pub use encode::{encode_request, version_for};

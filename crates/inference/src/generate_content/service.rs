@@ -58,6 +58,7 @@ pub(super) async fn create(
             // The format always reports it.
             include_usage: true,
             clamp_output: None,
+            previews: Vec::new(),
             output_cap: 0,
             common,
             outline: Some(Outline::new(head)),

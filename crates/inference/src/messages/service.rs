@@ -7,7 +7,7 @@ use tollgate_accounts::Caller;
 use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
 use tollgate_formats::DecodeError;
-use tollgate_formats::anthropic_messages::{self, MessagesHead, Purpose, ResponseHead, Version};
+use tollgate_formats::anthropic_messages::{self, Betas, MessagesHead, Purpose, ResponseHead, Version};
 use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed, Structure};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Credits, Error, Format};
@@ -33,12 +33,14 @@ pub(super) async fn create(
     ctx: &Arc<RequestContext>,
     caller: Caller,
     version: Version,
+    betas: Betas,
     body: Bytes,
 ) -> Result<Answer, Error> {
     let (checked, body) = lenient::checked(&caller, ctx, body, |body| {
         check(pipeline, ctx, &caller, version, body)
     })?;
     let Checked { head, routed, common } = checked;
+    note_betas(ctx, &betas, &routed);
     let show_reasoning = common.as_ref().is_none_or(|request| !request.hide_reasoning);
     let public_model = routed.public_model.clone();
     let request = CallRequest {
@@ -55,6 +57,7 @@ pub(super) async fn create(
             // The format always reports it.
             include_usage: true,
             clamp_output: None,
+            previews: betas.told,
             output_cap: 0,
             common,
             outline: Some(Outline::new(head)),
@@ -88,6 +91,16 @@ pub(super) async fn create(
             ctx.id.to_string(),
         ))),
     }
+}
+
+/// Names the previews that the model's provider is not told of.
+fn note_betas(ctx: &RequestContext, betas: &Betas, routed: &Routed) {
+    let mut left_out: Vec<&str> = betas.left_out.iter().map(String::as_str).collect();
+    let told = !betas.told.is_empty();
+    if told && !routed.all_take(Format::Messages) {
+        left_out.push("anthropic-beta");
+    }
+    ctx.note_ignored(&left_out);
 }
 
 /// A request that can be made.

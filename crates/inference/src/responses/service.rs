@@ -98,6 +98,7 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
             // The format always reports it.
             include_usage: true,
             clamp_output: None,
+            previews: Vec::new(),
             output_cap: 0,
             common,
             outline: Some(Outline::new(head)),

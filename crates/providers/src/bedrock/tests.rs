@@ -81,6 +81,7 @@ fn chat(members: Value) -> TextCall {
         stream: body["stream"] == true,
         include_usage: true,
         clamp_output: None,
+        previews: Vec::new(),
         output_cap: 4_096,
     }
 }

@@ -72,6 +72,7 @@ fn call(format: Format, stream: bool, body: &Value) -> TextCall {
         stream,
         include_usage: true,
         clamp_output: None,
+        previews: Vec::new(),
         output_cap: 4_096,
     }
 }

@@ -41,6 +41,7 @@ fn call(body: &Value, stream: bool) -> TextCall {
         stream,
         include_usage: true,
         clamp_output: None,
+        previews: Vec::new(),
         output_cap: 4_096,
         common: None,
     }

@@ -26,7 +26,7 @@ async fn keys(scene: &Scene) -> Value {
     scene.gateway.command_line().run(&list).await
 }
 
-async fn set_compat(scene: &Scene, id: &str, compat: &str) {
+pub async fn set_compat(scene: &Scene, id: &str, compat: &str) {
     let command = ["keys", "set-compat", id, compat];
     scene.gateway.command_line().run(&command).await;
 }
