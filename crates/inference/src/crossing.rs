@@ -8,6 +8,7 @@ use tollgate_formats::{DecodeError, Media, hub};
 use tollgate_pipeline::Routed;
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format};
+use tollgate_upstream::TextCall;
 
 /// The request in the common form, when a candidate does not take the caller's format as it is, or when media that the
 /// caller names must be fetched or read, which happens when the call is admitted. Candidates that
@@ -35,6 +36,14 @@ pub(crate) fn common_form(
     let names: Vec<&str> = ignored.iter().map(String::as_str).collect();
     ctx.note_ignored(&names);
     Ok(Some(Arc::new(request)))
+}
+
+/// Names reasoning that the first candidate leaves out although it speaks the caller's format.
+pub(crate) fn note_foreign_reasoning(ctx: &RequestContext, routed: &Routed, call: &TextCall) {
+    let text = routed.first_provider().and_then(|provider| provider.text());
+    if call.common.is_none() && text.is_some_and(|text| text.leaves_out_reasoning(call)) {
+        ctx.note_ignored(&[&hub::param_in(call.format, "reasoning")]);
+    }
 }
 
 /// The same refusal with the caller's name for the parameter.

@@ -165,6 +165,12 @@ pub trait TextProvider: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// Whether it leaves out reasoning of a call in a format that it takes, because another provider sealed it.
+    fn leaves_out_reasoning(&self, call: &TextCall) -> bool {
+        let _ = call;
+        false
+    }
+
     /// The media types of a kind that its upstream takes as bytes alone; `None` when it takes addresses, or nothing of the
     /// kind. What callers name by its address is fetched before a call reaches it.
     fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {

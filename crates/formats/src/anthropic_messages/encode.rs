@@ -30,12 +30,20 @@ pub fn encode_request(request: &GenerateRequest, output_cap: u64) -> Vec<u8> {
         thinking,
         response_format: None,
         cache_control: None,
-        metadata: request
-            .user
-            .clone()
-            .map(|user| wire::Metadata { user_id: Some(user) }),
+        metadata: end_user(request).map(|user| wire::Metadata {
+            user_id: Some(user.to_owned()),
+        }),
     })
 }
+
+/// The end user, by either of the names that other formats have.
+pub(super) fn end_user(request: &GenerateRequest) -> Option<&str> {
+    let for_safety = || request.extra.get(SAFETY_IDENTIFIER).and_then(Value::as_str);
+    request.user.as_deref().or_else(for_safety)
+}
+
+/// The name that newer formats have for the end user.
+pub(super) const SAFETY_IDENTIFIER: &str = "safety_identifier";
 
 /// The version in which a request is sent: instructions within the conversation are of the newer one.
 pub fn version_for(request: &GenerateRequest) -> Version {

@@ -25,8 +25,8 @@ pub use encode::{encode_request, version_for};
 pub use error_body::{encode_error, encode_error_event, error_kind};
 pub use head::{MessagesHead, Purpose, Version};
 pub use lossless::{
-    EventKind, Relay, Relayed, ResponseHead, event_with_cost, inspect_response, splice_request,
-    splice_response,
+    EventKind, Relay, Relayed, ResponseHead, event_with_cost, has_foreign_seal, inspect_response,
+    splice_request, splice_response,
 };
 pub use stream::{PING, STOP_EVENT, StreamDecoder, StreamEncoder};
 pub use usage::{encode_usage, read_usage};

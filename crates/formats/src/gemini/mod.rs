@@ -37,7 +37,8 @@ pub use encode::encode_request;
 pub use error_body::{encode_error, encode_error_event, error_status};
 pub use head::{GenerateHead, Purpose};
 pub use lossless::{
-    Relay, Relayed, ResponseHead, event_with_cost, inspect_response, splice_request, splice_response,
+    Relay, Relayed, ResponseHead, event_with_cost, has_foreign_seal, inspect_response, splice_request,
+    splice_response,
 };
 pub use stream::{StreamDecoder, StreamEncoder};
 pub use usage::{encode_usage, read_usage};

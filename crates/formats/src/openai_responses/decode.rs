@@ -53,7 +53,12 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
     let tier = request
         .service_tier
         .filter(|tier| !matches!(&**tier, "auto" | "default"));
-    for (name, value) in [("verbosity", text.verbosity), ("service_tier", tier)] {
+    let told = [
+        ("verbosity", text.verbosity),
+        ("service_tier", tier),
+        ("safety_identifier", request.safety_identifier),
+    ];
+    for (name, value) in told {
         if let Some(value) = value {
             extra.insert(name.to_owned(), Value::String(value));
         }
@@ -90,7 +95,7 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
         reasoning_effort: reasoning.effort,
         thinking: None,
         hide_reasoning: reasoning.summary.or(reasoning.generate_summary).is_none(),
-        user: request.user.or(request.safety_identifier),
+        user: request.user,
         top_logprobs: (logprobs || top_logprobs > 0).then_some(top_logprobs),
         extra,
     }
@@ -205,7 +210,8 @@ pub(super) fn part_from_wire(part: wire::Part) -> Option<Part> {
             format: audio.format,
         }),
         "input_file" => Some(Part::File(File {
-            data: Some(part.file_data?),
+            data: part.file_data,
+            url: part.file_url,
             filename: part.filename,
             ..File::default()
         })),

@@ -92,6 +92,7 @@ pub(super) struct Part {
     pub(super) detail: Option<String>,
     pub(super) file_id: Option<String>,
     pub(super) file_data: Option<String>,
+    pub(super) file_url: Option<String>,
     pub(super) filename: Option<String>,
     pub(super) input_audio: Option<Audio>,
     pub(super) prompt_cache_breakpoint: Option<Value>,

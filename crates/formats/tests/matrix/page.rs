@@ -24,7 +24,6 @@ have the endpoint get the caller's bytes.
 | fetched | the gateway fetches what is at the address, or reads what was uploaded, and the provider gets the bytes |
 | by the gateway | the provider is not told: the gateway [sees to the shape](formats.md#structured-output), or [keeps notes with the response](responses.md) |
 | left out: `name` | no answer depends on it: it is left out, and named in `x-tollgate-ignored` |
-| left out | the same, but not named: reasoning that another provider of the same format sealed |
 | 400 `name`, 422 `name` | refused with this `param` before anything is held or sent |
 | – | the caller's format has no way to say it |
 ";

@@ -107,6 +107,26 @@ impl Provider {
         }
     }
 
+    /// Whether it says that it leaves out what another provider sealed.
+    pub fn names_foreign_seal(self, body: &Bytes) -> bool {
+        match self {
+            Provider::Messages => {
+                let purpose = anthropic_messages::Purpose::Generate;
+                let head = anthropic_messages::validate(body, Version::V2023_06_01, purpose).unwrap();
+                anthropic_messages::has_foreign_seal(body, &head, ORIGIN)
+            }
+            Provider::Responses => {
+                let head = openai_responses::validate(body).unwrap();
+                openai_responses::has_foreign_seal(body, &head, ORIGIN)
+            }
+            Provider::GenerateContent => {
+                let head = gemini::validate(body, gemini::Purpose::Generate).unwrap();
+                gemini::has_foreign_seal(body, &head, ORIGIN)
+            }
+            Provider::Chat | Provider::Converse => false,
+        }
+    }
+
     /// Whether the gateway sees to the shape of the answer, because providers of this format do not force it.
     pub fn forces(self, format: &ResponseFormat) -> bool {
         !matches!(self, Provider::Messages | Provider::Converse) || *format != ResponseFormat::JsonObject
@@ -124,7 +144,7 @@ impl Provider {
                     *url = crate::said::media::PICTURE.to_owned();
                     fetched = true;
                 }
-                Part::File(file) if file.url.is_some() && self != Provider::Responses => {
+                Part::File(file) if file.url.is_some() => {
                     (file.url, file.data) = (None, Some(crate::said::media::DOCUMENT.to_owned()));
                     fetched = true;
                 }

@@ -65,6 +65,7 @@ pub(super) async fn create(
             body: body.clone(),
         },
     };
+    crossing::note_foreign_reasoning(ctx, &routed, &request.call);
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await.map_err(in_our_words)?;
     ctx.note_upstream_wait(served.upstream_wait);

@@ -105,6 +105,7 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
             body,
         },
     };
+    crossing::note_foreign_reasoning(ctx, &routed, &request.call);
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);

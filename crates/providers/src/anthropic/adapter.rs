@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use secrecy::SecretString;
 use tollgate_formats::anthropic_messages::{
-    MessagesHead, Purpose, StreamDecoder, Version, carry, decode_response, encode_request, inspect_response,
-    splice_request, validate, version_for,
+    MessagesHead, Purpose, StreamDecoder, Version, carry, decode_response, encode_request, has_foreign_seal,
+    inspect_response, splice_request, validate, version_for,
 };
 use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::seal::origin_of;
@@ -213,6 +213,14 @@ impl TextProvider for Anthropic {
 
     fn forces(&self, format: &ResponseFormat) -> bool {
         *format != ResponseFormat::JsonObject
+    }
+
+    fn leaves_out_reasoning(&self, call: &TextCall) -> bool {
+        let head = call
+            .outline
+            .as_ref()
+            .and_then(Outline::get::<MessagesHead<'static>>);
+        head.is_some_and(|head| has_foreign_seal(&call.body, head, &self.origin))
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {

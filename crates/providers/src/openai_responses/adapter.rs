@@ -7,15 +7,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::openai_responses::{
-    RequestEdits, ResponsesHead, StreamDecoder, carry, decode_response, encode_request, inspect_response,
-    splice_request, validate,
+    RequestEdits, ResponsesHead, StreamDecoder, carry, decode_response, encode_request, has_foreign_seal,
+    inspect_response, splice_request, validate,
 };
 use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
-    CallContext, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply,
-    UpstreamError,
+    CallContext, ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider,
+    TextReply, UpstreamError,
 };
 
 use super::stream;
@@ -158,6 +158,22 @@ impl TextProvider for OpenAiResponses {
 
     fn takes(&self, format: Format) -> bool {
         format == Format::Responses
+    }
+
+    fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
+        // It would fetch documents, too; but what one costs depends on its bytes, and a hold is taken before.
+        match kind {
+            MediaKind::Document => Some(&["application/pdf"]),
+            _ => None,
+        }
+    }
+
+    fn leaves_out_reasoning(&self, call: &TextCall) -> bool {
+        let head = call
+            .outline
+            .as_ref()
+            .and_then(Outline::get::<ResponsesHead<'static>>);
+        head.is_some_and(|head| has_foreign_seal(&call.body, head, &self.origin))
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {

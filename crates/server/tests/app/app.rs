@@ -38,6 +38,8 @@ pub struct Tenant {
 /// What came back.
 pub struct Answer {
     pub status: u16,
+    /// `x-tollgate-ignored`.
+    pub ignored: Option<String>,
     pub body: Value,
     pub text: String,
 }
@@ -108,8 +110,10 @@ impl Scene {
         let (parts, body) = response.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.unwrap();
         let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let ignored = parts.headers.get("x-tollgate-ignored");
         Answer {
             status: parts.status.as_u16(),
+            ignored: ignored.map(|names| names.to_str().unwrap().to_owned()),
             body: serde_json::from_str(&text).unwrap_or(Value::Null),
             text,
         }

@@ -4,3 +4,4 @@
 mod app;
 mod files;
 mod holds;
+mod left_out;

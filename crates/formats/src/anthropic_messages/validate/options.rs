@@ -206,8 +206,5 @@ pub(super) fn cache_control(
     if !has_type {
         return Err(path.missing("type"));
     }
-    if !head.own_hints.contains(&"cache_control") {
-        head.own_hints.push("cache_control");
-    }
     Ok(())
 }

@@ -52,6 +52,17 @@ pub fn splice_request(body: &Bytes, head: &ResponsesHead<'_>, edits: RequestEdit
     Bytes::from(out)
 }
 
+/// Whether reasoning is left out for the upstream of this origin, because another one sealed it, or nobody.
+pub fn has_foreign_seal(body: &Bytes, head: &ResponsesHead<'_>, origin: &str) -> bool {
+    let mut reasoning = head.layout.items.iter().filter(|item| item.is_reasoning);
+    reasoning.any(|item| {
+        let text = item
+            .seal
+            .and_then(|place| serde_json::from_slice::<String>(place.of(body)).ok());
+        seal::is_foreign(text.as_deref().and_then(seal::unwrap).as_ref(), origin)
+    })
+}
+
 fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     if out.len() > 1 {
         out.push(b',');

@@ -103,8 +103,7 @@ fn part(
             "file_id" => {
                 reader.filled_string_at(&here)?;
             }
-            // Nobody here knows how large it is, and so what it can cost.
-            "file_url" => return Err(here.unsupported("must be inline: send 'file_data'")),
+            "file_url" => web_address(reader, &here)?,
             _ => {
                 reader.string_at(&here)?;
             }
@@ -115,17 +114,20 @@ fn part(
             .position(|key| *key == name)
             .is_some_and(|bit| seen & (1 << bit) != 0)
     };
-    let has_id = has("file_id");
-    let inline_twin = match kind {
-        Some("input_image") => "image_url",
-        _ => "file_data",
+    let ways: &[&str] = match kind {
+        Some("input_image") => &["image_url", "file_id"],
+        Some("input_file") => &["file_data", "file_url", "file_id"],
+        _ => &[],
     };
-    if has_id && has(inline_twin) {
-        let what = format_args!("cannot stand beside '{inline_twin}'");
-        return Err(path.key("file_id").invalid(what));
+    let mut said = ways.iter().filter(|way| has(way));
+    let way = said.next().copied();
+    if let (Some(way), Some(other)) = (way, said.next()) {
+        let what = format_args!("cannot stand beside '{way}'");
+        return Err(path.key(other).invalid(what));
     }
+    let has_id = way == Some("file_id");
     let required = match kind {
-        Some("input_image" | "input_file") if has_id => "file_id",
+        Some("input_image" | "input_file") if way.is_some() => "type",
         None => "type",
         Some("input_text" | "output_text") => "text",
         Some("refusal") => "refusal",
@@ -144,6 +146,7 @@ fn part(
         }
         Some("input_file") => {
             head.media.files += 1;
+            head.media.addresses += u32::from(way == Some("file_url"));
             head.media.stored += u32::from(has_id);
         }
         Some("input_audio") => head.media.audio += 1,
@@ -157,16 +160,28 @@ fn part(
 /// `file:` from their own disk.
 fn image_bytes(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, Flaw> {
     let url = reader.filled_string_at(path)?;
-    let text = url.decoded();
-    let has_scheme = |scheme: &str| {
-        text.get(..scheme.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-    };
-    match has_scheme("data:") {
+    match has_scheme(&url.decoded(), &["data:"]) {
         true => Ok(url.raw.len() as u64),
-        false if has_scheme("https://") || has_scheme("http://") => Ok(0),
+        false if has_scheme(&url.decoded(), WEB) => Ok(0),
         false => Err(path.invalid("must be an http, https or data URL")),
     }
+}
+
+fn web_address(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    match has_scheme(&reader.filled_string_at(path)?.decoded(), WEB) {
+        true => Ok(()),
+        false => Err(path.invalid("must be an http or https URL")),
+    }
+}
+
+const WEB: &[&str] = &["https://", "http://"];
+
+fn has_scheme(text: &str, schemes: &[&str]) -> bool {
+    let begins = |scheme: &&str| {
+        let start = text.get(..scheme.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    schemes.iter().any(begins)
 }
 
 fn audio(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, Flaw> {

@@ -87,7 +87,7 @@ pub fn all() -> Vec<Feature> {
             part(
                 nothing.clone(),
                 json!({"type": "document", "source": {"type": "url", "url": ADDRESS}}),
-                nothing.clone(),
+                json!({"type": "input_file", "file_url": ADDRESS}),
                 nothing.clone(),
             ),
         ),

@@ -275,8 +275,8 @@ fn of_input() -> Vec<(Value, &'static str, &'static str)> {
             "input[0].content[0].file_id",
         ),
         (
-            user(json!({"type": "input_file", "file_url": "https://x"})),
-            UNSUPPORTED,
+            user(json!({"type": "input_file", "file_url": "file:///etc/passwd"})),
+            INVALID,
             "input[0].content[0].file_url",
         ),
         (
