@@ -32,7 +32,7 @@ pub use identity::Identity;
 pub use items::{developer_message, input_items, listed_item, with_items};
 pub use lossless::{
     EventKind, Relay, Relayed, RequestEdits, ResponseHead, dress_event, has_foreign_seal, inspect_response,
-    response_in_event, sequence_number, splice_request, splice_response,
+    not_kept, response_in_event, sequence_number, splice_request, splice_response,
 };
 pub use stream::{StreamDecoder, StreamEncoder};
 pub use usage::{encode_usage, read_usage};

@@ -4,4 +4,5 @@
 mod app;
 mod files;
 mod holds;
+mod kept;
 mod left_out;
