@@ -63,6 +63,8 @@ pub struct TextCall {
     pub clamp_output: Option<u64>,
     /// Names of previews of `format` that the caller asks for and an upstream of it may be told of.
     pub previews: Vec<&'static str>,
+    /// Whether the model reasons, as far as the catalog knows.
+    pub reasons: bool,
     /// Output tokens that the hold covers: the cap for a format that needs one, when the caller set none.
     pub output_cap: u64,
 }

@@ -68,7 +68,7 @@ impl Provider {
         match self {
             Provider::Chat => openai_chat::encode_request(request, CapName::AsSent),
             Provider::Messages => anthropic_messages::encode_request(request, CAP),
-            Provider::Responses => openai_responses::encode_request(request, None),
+            Provider::Responses => openai_responses::encode_request(request, None, false),
             Provider::GenerateContent => gemini::encode_request(request, None),
             Provider::Converse => bedrock_converse::encode_request(request, CAP),
         }
@@ -93,6 +93,7 @@ impl Provider {
             Provider::Responses => {
                 let head = openai_responses::validate(body).unwrap();
                 let edits = openai_responses::RequestEdits {
+                    reasons: false,
                     model: self.model(),
                     origin: ORIGIN,
                     clamp_output: None,

@@ -53,6 +53,7 @@ pub(super) async fn create(
             include_usage,
             clamp_output: None,
             previews: Vec::new(),
+            reasons: false,
             output_cap: 0,
             common,
             outline: Some(Outline::new(head)),

@@ -59,6 +59,7 @@ pub(super) async fn create(
             include_usage: true,
             clamp_output: None,
             previews: Vec::new(),
+            reasons: false,
             output_cap: 0,
             common,
             outline: Some(Outline::new(head)),

@@ -58,6 +58,7 @@ pub(super) async fn create(
             include_usage: true,
             clamp_output: None,
             previews: betas.told,
+            reasons: false,
             output_cap: 0,
             common,
             outline: Some(Outline::new(head)),

@@ -122,6 +122,7 @@ fn call(ctx: &RequestContext, caller: Caller, checked: Checked, body: Bytes) -> 
             include_usage: true,
             clamp_output: None,
             previews: Vec::new(),
+            reasons: false,
             output_cap: 0,
             common,
             outline: Some(Outline::new(head)),

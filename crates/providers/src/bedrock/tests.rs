@@ -82,6 +82,7 @@ fn chat(members: Value) -> TextCall {
         include_usage: true,
         clamp_output: None,
         previews: Vec::new(),
+        reasons: false,
         output_cap: 4_096,
     }
 }

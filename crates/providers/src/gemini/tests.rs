@@ -73,6 +73,7 @@ fn call(format: Format, stream: bool, body: &Value) -> TextCall {
         include_usage: true,
         clamp_output: None,
         previews: Vec::new(),
+        reasons: false,
         output_cap: 4_096,
     }
 }

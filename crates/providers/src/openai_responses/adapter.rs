@@ -59,10 +59,16 @@ impl OpenAiResponses {
 
     /// The bytes for the upstream.
     fn prepare(&self, call: &TextCall) -> Result<Bytes, UpstreamError> {
+        // A model that does not reason would refuse it.
+        let asks_seal = call.reasons && call.format.carries_seals();
         if !call.is_in(Format::Responses) {
             let mut request = crossing::common_form(call)?;
             drop_foreign_reasoning(&mut request, &self.origin);
-            return Ok(Bytes::from(encode_request(&request, call.clamp_output)));
+            return Ok(Bytes::from(encode_request(
+                &request,
+                call.clamp_output,
+                asks_seal,
+            )));
         }
         let known = call
             .outline
@@ -80,6 +86,7 @@ impl OpenAiResponses {
             model: &call.upstream_model,
             origin: &self.origin,
             clamp_output: call.clamp_output,
+            reasons: asks_seal,
         };
         Ok(splice_request(&call.body, head, edits))
     }

@@ -71,6 +71,7 @@ fn call(format: Format, body: &Value) -> TextCall {
         include_usage: true,
         clamp_output: None,
         previews: Vec::new(),
+        reasons: false,
         output_cap: 4_096,
     }
 }

@@ -42,6 +42,7 @@ fn call(body: &Value, stream: bool) -> TextCall {
         include_usage: true,
         clamp_output: None,
         previews: Vec::new(),
+        reasons: false,
         output_cap: 4_096,
         common: None,
     }

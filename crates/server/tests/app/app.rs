@@ -21,6 +21,9 @@ use tollgate_types::{AccountId, Credits};
 
 /// Models whose provider speaks chat completions, messages, responses and generated content.
 pub const MODELS: [&str; 4] = ["acme/chat", "acme/messages", "acme/responses", "acme/contents"];
+/// A model that reasons, whose provider speaks responses.
+pub const THINKING: &str = "acme/thinking";
+
 /// The gateway, and what it is tried with.
 pub struct Scene {
     app: App,
@@ -154,5 +157,9 @@ input = ["text", "image", "file"]
         )
     });
     let blocks: String = blocks.collect();
-    format!("[server]\ndiscover = false\n{blocks}")
+    let thinking = format!(
+        "[models.\"{THINKING}\"]\ntargets = [\"responses/thinking\"]\nprices = {{ input = \"1\", output = \"1\" }}\n\
+         limits = {{ max_output_tokens = 4096 }}\nreasoning = true\n"
+    );
+    format!("[server]\ndiscover = false\n{blocks}\n{thinking}")
 }

@@ -6,3 +6,4 @@ mod files;
 mod holds;
 mod kept;
 mod left_out;
+mod sealed;
