@@ -7,6 +7,7 @@ pub mod context;
 pub mod error;
 pub mod failed_keys;
 pub mod family;
+pub mod json;
 pub mod limits;
 pub mod query;
 pub mod shell;

@@ -38,6 +38,44 @@ pub(crate) fn common_form(
     Ok(Some(Arc::new(request)))
 }
 
+/// What a request has that only its own format knows, and no answer depends on.
+pub(crate) struct Own {
+    /// What no upstream is told.
+    pub(crate) ignored: Vec<&'static str>,
+    /// What upstreams of other formats are not told.
+    pub(crate) hints: Vec<&'static str>,
+    /// The parameter that says how to reason, when it was sent.
+    pub(crate) reasoning: Option<&'static str>,
+}
+
+/// The same for a format with hints of its own: what is left out is named. A model that does not reason need not be told
+/// how.
+pub(crate) fn common_form_without(
+    own: &Own,
+    routed: &mut Routed,
+    format: Format,
+    media: Media,
+    ctx: &RequestContext,
+    decode: impl FnOnce() -> Result<GenerateRequest, DecodeError>,
+) -> Result<Option<Arc<GenerateRequest>>, Error> {
+    ctx.note_ignored(&own.ignored);
+    let reasons = routed.model.reasoning || routed.model.simulated;
+    let decode = || -> Result<GenerateRequest, DecodeError> {
+        let mut request = decode()?;
+        if !reasons {
+            (request.thinking, request.reasoning_effort) = (None, None);
+        }
+        Ok(request)
+    };
+    let common = common_form(routed, format, media, ctx, decode)?;
+    if common.is_some() {
+        ctx.note_ignored(&own.hints);
+        let untold = own.reasoning.filter(|_| !reasons);
+        ctx.note_ignored(untold.as_slice());
+    }
+    Ok(common)
+}
+
 /// Names reasoning that the first candidate leaves out although it speaks the caller's format.
 pub(crate) fn note_foreign_reasoning(ctx: &RequestContext, routed: &Routed, call: &TextCall) {
     let text = routed.first_provider().and_then(|provider| provider.text());

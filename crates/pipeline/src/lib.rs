@@ -31,14 +31,13 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tollgate_accounts::Limiter;
 use tollgate_catalog::Catalog;
-use tollgate_storage::{FileSource, LedgerStore};
+use tollgate_storage::LedgerStore;
 use tollgate_types::Clock;
-use tollgate_upstream::Fetcher;
 
 pub use admit::{Admission, CallRequest};
 pub use embed::Embedded;
 pub use health::Health;
-pub use media::NamesMedia;
+pub use media::{MediaSources, NamesMedia};
 pub use moderate::Moderated;
 pub use policy::Policy;
 pub use route::{Providers, Route, Routed};
@@ -56,10 +55,8 @@ pub struct Pipeline {
     pub limiter: Arc<Limiter>,
     /// The books.
     pub ledger: Arc<dyn LedgerStore>,
-    /// Fetches what callers name by its address.
-    pub fetcher: Arc<dyn Fetcher>,
-    /// Reads what callers have uploaded and name by its id.
-    pub files: Arc<dyn FileSource>,
+    /// Where media are that callers name instead of sending them.
+    pub media: MediaSources,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Time-outs, retries, drain.
@@ -81,8 +78,7 @@ impl Pipeline {
         providers: Arc<Providers>,
         limiter: Arc<Limiter>,
         ledger: Arc<dyn LedgerStore>,
-        fetcher: Arc<dyn Fetcher>,
-        files: Arc<dyn FileSource>,
+        media: MediaSources,
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
@@ -93,8 +89,7 @@ impl Pipeline {
             providers,
             limiter,
             ledger,
-            fetcher,
-            files,
+            media,
             clock,
             settings,
             policy: ArcSwapOption::empty(),

@@ -11,10 +11,10 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tollgate_billing::{Demand, Hold};
-use tollgate_storage::FileError;
+use tollgate_storage::{FileError, FileSource};
 use tollgate_types::generate::{File, GenerateRequest, Part, Stored};
 use tollgate_types::{AccountId, Error, ErrorCode, Retry};
-use tollgate_upstream::{EmbedCall, FetchError, FetchRequest, MediaKind, ModerationCall, TextCall};
+use tollgate_upstream::{EmbedCall, FetchError, FetchRequest, Fetcher, MediaKind, ModerationCall, TextCall};
 
 use crate::Pipeline;
 use crate::admit::CallRequest;
@@ -26,6 +26,14 @@ const MOST_MEDIA: usize = 16;
 const MOST_BYTES: u64 = 32 << 20;
 /// How many are fetched or read at once.
 const AT_ONCE: usize = 4;
+
+/// Where media are that callers name instead of sending them.
+pub struct MediaSources {
+    /// Fetches what they name by its address.
+    pub fetcher: Arc<dyn Fetcher>,
+    /// Reads what they have uploaded and name by its id.
+    pub files: Arc<dyn FileSource>,
+}
 
 /// A call whose caller may name media instead of sending them.
 pub trait NamesMedia: Sized + Send + Sync {
@@ -131,7 +139,7 @@ impl Pipeline {
             most_bytes: MOST_BYTES,
             media_types: wanted.media_types.as_deref().unwrap_or_default(),
         };
-        let fetched = self.fetcher.fetch(&request).await;
+        let fetched = self.media.fetcher.fetch(&request).await;
         let fetched = fetched.map_err(|error| refusal(&wanted.param, error))?;
         Ok(Found {
             bytes: fetched.bytes,
@@ -141,7 +149,7 @@ impl Pipeline {
     }
 
     async fn read_one(&self, account: AccountId, id: &str, wanted: &Wanted) -> Result<Found, Error> {
-        let read = self.files.read(account, id, wanted.kind.most_bytes()).await;
+        let read = self.media.files.read(account, id, wanted.kind.most_bytes()).await;
         let file = read.map_err(|error| not_read(error, &wanted.param))?;
         if !wanted.takes(&file.media_type) {
             return Err(refusal(&wanted.param, FetchError::WrongType));

@@ -10,7 +10,7 @@ use tollgate_backends::memory::MemoryCounters;
 use tollgate_backends::{postgres, sqlite};
 use tollgate_catalog::Catalog;
 use tollgate_edge::Gate;
-use tollgate_pipeline::{Pipeline, Providers};
+use tollgate_pipeline::{MediaSources, Pipeline, Providers};
 use tollgate_providers::egress::SystemResolver;
 use tollgate_providers::{EgressClient, EgressSettings, HttpClient};
 use tollgate_storage::{FileSource, Storage};
@@ -140,13 +140,16 @@ pub fn services(
     files: Arc<dyn FileSource>,
 ) -> Services {
     let providers = Arc::new(Providers::default());
+    let media = MediaSources {
+        fetcher: Arc::new(egress(config, &http)),
+        files,
+    };
     let pipeline = Arc::new(Pipeline::new(
         domains.catalog.clone(),
         providers.clone(),
         domains.limiter.clone(),
         domains.storage.ledger.clone(),
-        Arc::new(egress(config, &http)),
-        files,
+        media,
         domains.clock.clone(),
         config.pipeline_settings(),
     ));

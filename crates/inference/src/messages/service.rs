@@ -6,7 +6,6 @@ use bytes::Bytes;
 use tollgate_accounts::Caller;
 use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
-use tollgate_formats::DecodeError;
 use tollgate_formats::anthropic_messages::{self, Betas, MessagesHead, Purpose, ResponseHead, Version};
 use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed, Structure};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
@@ -16,6 +15,7 @@ use tollgate_upstream::{Outline, Payload, TextCall};
 use super::events::Events;
 use crate::admission::{self, admit};
 use crate::capabilities::{self, Asked};
+use crate::crossing::Own;
 use crate::{crossing, lenient};
 
 const ENDPOINT: &str = "/v1/messages";
@@ -123,7 +123,10 @@ fn check(
     let head = anthropic_messages::validate(body, version, Purpose::Generate)?;
     let mut routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
-    let common = common_form(&mut routed, &head, ctx, body)?;
+    let (own, media) = (own(&head), head.media);
+    let common = crossing::common_form_without(&own, &mut routed, Format::Messages, media, ctx, || {
+        anthropic_messages::decode_request(body)
+    })?;
     Ok(Checked {
         head: head.into_owned(),
         routed,
@@ -131,35 +134,13 @@ fn check(
     })
 }
 
-/// The request in the common form, for candidates of other formats. What only this format has and no answer depends on
-/// is left out for them, and named.
-fn common_form(
-    routed: &mut Routed,
-    head: &MessagesHead<'_>,
-    ctx: &RequestContext,
-    body: &Bytes,
-) -> Result<Option<Arc<GenerateRequest>>, Error> {
-    let hints: Vec<&str> = head.ignored_hints().collect();
-    ctx.note_ignored(&hints);
-    let reasons = routed.model.reasoning || routed.model.simulated;
-    let decode = || -> Result<GenerateRequest, DecodeError> {
-        let mut request = anthropic_messages::decode_request(body)?;
-        if !reasons {
-            // A model that does not reason need not be told how.
-            request.thinking = None;
-            request.reasoning_effort = None;
-        }
-        Ok(request)
-    };
-    let common = crossing::common_form(routed, Format::Messages, head.media, ctx, decode)?;
-    if common.is_some() {
-        let own: Vec<&str> = head.own_hints().collect();
-        ctx.note_ignored(&own);
-        if !reasons && head.says_how_to_reason {
-            ctx.note_ignored(&["thinking"]);
-        }
+/// What only this format has and no answer depends on.
+fn own(head: &MessagesHead<'_>) -> Own {
+    Own {
+        ignored: head.ignored_hints().collect(),
+        hints: head.own_hints().collect(),
+        reasoning: head.says_how_to_reason.then_some("thinking"),
     }
-    Ok(common)
 }
 
 pub(super) fn asked(head: &MessagesHead<'_>) -> Asked {

@@ -19,6 +19,7 @@ use super::recall::{Recalled, recall};
 use crate::Inference;
 use crate::admission::{self, admit};
 use crate::capabilities::{self, Asked};
+use crate::crossing::Own;
 use crate::{crossing, lenient};
 
 const ENDPOINT: &str = "/v1/responses";
@@ -182,7 +183,10 @@ fn check(pipeline: &Pipeline, ctx: &RequestContext, caller: &Caller, body: &Byte
     let head = validate(body)?;
     let mut routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
-    let common = common_form(&mut routed, &head, ctx, body)?;
+    let (own, media) = (own(&head), head.media);
+    let common = crossing::common_form_without(&own, &mut routed, Format::Responses, media, ctx, || {
+        openai_responses::decode_request(body)
+    })?;
     Ok(Checked {
         head: head.into_owned(),
         routed,
@@ -204,34 +208,13 @@ fn seconds(time: Timestamp) -> i64 {
     time.as_micros().div_euclid(1_000_000)
 }
 
-/// The request in the common form, for candidates of other formats. What only this format has and no answer depends on
-/// is left out for them, and named.
-fn common_form(
-    routed: &mut Routed,
-    head: &ResponsesHead<'_>,
-    ctx: &RequestContext,
-    body: &Bytes,
-) -> Result<Option<Arc<GenerateRequest>>, Error> {
-    let hints: Vec<&str> = head.ignored_hints().collect();
-    ctx.note_ignored(&hints);
-    let reasons = routed.model.reasoning || routed.model.simulated;
-    let decode = || -> Result<GenerateRequest, DecodeError> {
-        let mut request = openai_responses::decode_request(body)?;
-        if !reasons {
-            // A model that does not reason need not be told how.
-            request.reasoning_effort = None;
-        }
-        Ok(request)
-    };
-    let common = crossing::common_form(routed, Format::Responses, head.media, ctx, decode)?;
-    if common.is_some() {
-        let own: Vec<&str> = head.own_hints().collect();
-        ctx.note_ignored(&own);
-        if !reasons && head.says_how_to_reason {
-            ctx.note_ignored(&["reasoning"]);
-        }
+/// What only this format has and no answer depends on.
+fn own(head: &ResponsesHead<'_>) -> Own {
+    Own {
+        ignored: head.ignored_hints().collect(),
+        hints: head.own_hints().collect(),
+        reasoning: head.says_how_to_reason.then_some("reasoning"),
     }
-    Ok(common)
 }
 
 pub(super) fn asked(head: &ResponsesHead<'_>) -> Asked {
