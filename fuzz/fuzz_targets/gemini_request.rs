@@ -6,7 +6,8 @@
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use tollgate_formats::gemini::{
-    Purpose, decode_count, decode_request, embed_request, embed_requests, encode_request, splice_request, validate,
+    Purpose, decode_count, decode_request, embed_request, embed_requests, encode_request, for_vertex, splice_request,
+    validate,
 };
 
 const ORIGIN: &str = "0123456789abcdef";
@@ -28,6 +29,12 @@ fuzz_target!(|data: &[u8]| {
     let again = validate(&spliced, Purpose::Generate).expect("what is forwarded is valid");
     assert_eq!(again.max_tokens, head.max_tokens.or(Some(7)));
     assert_eq!((again.contents, again.tools), (head.contents, head.tools));
+    let elsewhere = for_vertex(&spliced).expect("what is forwarded can be read");
+    match validate(&elsewhere, Purpose::Generate) {
+        Ok(again) => assert_eq!((again.contents, again.tools), (head.contents, head.tools)),
+        // A result may have the id of a call and another name; without the id it answers none.
+        Err(error) => assert!(error.param.is_some_and(|param| param.ends_with(".name"))),
+    }
     let Ok(decoded) = decoded else { return };
     // Without a conversation there is nothing to write.
     if let Ok(again) = decode_request(&encode_request(&decoded, None)) {

@@ -37,6 +37,7 @@ macro_rules! targets {
 }
 
 targets! {
+    bedrock_response = "../../fuzz/fuzz_targets/bedrock_response.rs";
     chat_event = "../../fuzz/fuzz_targets/chat_event.rs";
     chat_request = "../../fuzz/fuzz_targets/chat_request.rs";
     chat_response = "../../fuzz/fuzz_targets/chat_response.rs";
@@ -51,6 +52,7 @@ targets! {
     messages_response = "../../fuzz/fuzz_targets/messages_response.rs";
     responses_event = "../../fuzz/fuzz_targets/responses_event.rs";
     responses_request = "../../fuzz/fuzz_targets/responses_request.rs";
+    responses_response = "../../fuzz/fuzz_targets/responses_response.rs";
     sse = "../../fuzz/fuzz_targets/sse.rs";
     usage = "../../fuzz/fuzz_targets/usage.rs";
 }

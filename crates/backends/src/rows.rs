@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use sqlx::FromRow;
 use tollgate_storage::{
-    Account, AccountState, Compat, Key, KeyMode, KeyState, Limits, PriceRecord, Result, StorageError,
-    StorageErrorKind, StoredResponse, UsageRow,
+    Account, AccountState, Claim, Claimed, Compat, Key, KeyMode, KeyState, Limits, PriceRecord, Result,
+    StorageError, StorageErrorKind, StoredResponse, UsageRow,
 };
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
@@ -201,6 +201,30 @@ impl TryFrom<ResponseColumns> for StoredResponse {
             created_at: Timestamp::from_micros(columns.created_at),
             expires_at: Timestamp::from_micros(columns.expires_at),
             content: columns.content,
+        })
+    }
+}
+
+/// A claim that another request has.
+#[derive(FromRow)]
+pub(crate) struct ClaimColumns {
+    fingerprint: Vec<u8>,
+    request_id: Vec<u8>,
+    content: Option<Vec<u8>>,
+}
+
+impl ClaimColumns {
+    /// What it means for whoever wants the same key.
+    pub(crate) fn claimed(self, wanted: &Claim) -> Result<Claimed> {
+        if self.fingerprint != wanted.fingerprint {
+            return Ok(Claimed::Reused);
+        }
+        Ok(match self.content {
+            None => Claimed::Running,
+            Some(content) => Claimed::Answered {
+                request: RequestId::from_u128(id_from(&self.request_id)?),
+                content,
+            },
         })
     }
 }

@@ -12,7 +12,7 @@ use tollgate_types::{
     Usage,
 };
 
-use crate::quote::{Demand, Quote, quote, quote_within};
+use crate::quote::{Demand, Quote, is_worth_counting, quote, quote_covered};
 use crate::verdict::Verdict;
 
 /// For whom and for what a hold is taken.
@@ -72,32 +72,42 @@ pub struct Charge {
 }
 
 impl Hold {
-    /// Takes a hold for the most that the call can cost. A caller that set no cap and cannot afford the model's
-    /// maximum gets the largest affordable cap, if that is at least 1,024 tokens; otherwise 402, and nothing is written.
-    pub async fn take(
+    /// Takes a hold for the most that the call can cost. Where the balance does not cover it by the bytes of the request,
+    /// `count` is asked what its text is in tokens, if that may help. A caller that set no cap and cannot afford the
+    /// model's maximum gets the largest affordable cap, if that is at least 1,024 tokens; otherwise 402, and nothing is
+    /// written.
+    pub async fn take<F>(
         ledger: &dyn LedgerStore,
         request: &HoldRequest,
         model: &Model,
         demand: Demand,
-    ) -> Result<Hold, Error> {
+        count: impl FnOnce() -> F,
+    ) -> Result<Hold, Error>
+    where
+        F: Future<Output = Option<Demand>>,
+    {
         let full = quote(model, &demand);
-        match try_hold(ledger, request, model, full.amount).await? {
-            HoldOutcome::Held { .. } => Ok(Self::new(request, model, demand, full)),
-            HoldOutcome::Denied { available } => {
-                let Some(smaller) = quote_within(model, &demand, available) else {
-                    return Err(insufficient(full.amount, available, &demand));
-                };
-                match try_hold(ledger, request, model, smaller.amount).await? {
-                    HoldOutcome::Held { .. } => Ok(Self::new(request, model, demand, smaller)),
-                    HoldOutcome::Denied { available } => {
-                        Err(insufficient(smaller.amount, available, &demand))
-                    }
-                }
-            }
+        let available = match try_hold(ledger, request, model, full.amount).await? {
+            HoldOutcome::Held { .. } => return Ok(Self::new(request, model, demand, full)),
+            HoldOutcome::Denied { available } => available,
+        };
+        let counted = match is_worth_counting(model, &demand, available) {
+            true => count().await,
+            false => None,
+        };
+        let demand = counted.unwrap_or(demand);
+        let Some(covered) = quote_covered(model, &demand, available) else {
+            let needed = quote(model, &demand).amount;
+            return Err(insufficient(needed, available, &demand));
+        };
+        match try_hold(ledger, request, model, covered.amount).await? {
+            HoldOutcome::Held { .. } => Ok(Self::new(request, model, demand, covered)),
+            HoldOutcome::Denied { available } => Err(insufficient(covered.amount, available, &demand)),
         }
     }
 
     /// Refuses what the account cannot pay now, and takes nothing: before work that is for nothing when the hold is denied.
+    /// What counting may make affordable is let through.
     pub async fn check(
         ledger: &dyn LedgerStore,
         account: AccountId,
@@ -106,7 +116,7 @@ impl Hold {
     ) -> Result<(), Error> {
         let needed = quote(model, demand).amount;
         let available = ledger.balance(account).await.map_err(hold_error)?.credits;
-        if available >= needed || quote_within(model, demand, available).is_some() {
+        if quote_covered(model, demand, available).is_some() || is_worth_counting(model, demand, available) {
             return Ok(());
         }
         Err(insufficient(needed, available, demand))

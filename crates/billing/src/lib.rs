@@ -12,5 +12,5 @@ pub mod verdict;
 
 pub use check::{CheckReport, Fault, check_ledger};
 pub use hold::{Charge, Hold, HoldRequest, Terms};
-pub use quote::{Demand, Quote, quote};
+pub use quote::{CountedText, Demand, Quote, quote};
 pub use verdict::{Ending, Evidence, Verdict, verdict};

@@ -1,7 +1,7 @@
 //! The most that a call can cost, before it is made.
 
 use tollgate_catalog::Model;
-use tollgate_types::{Credits, Usage};
+use tollgate_types::{Credits, Tokenizer, Usage};
 
 /// Tokens that wrap one message in a model's chat template.
 const TOKENS_PER_MESSAGE: u64 = 8;
@@ -14,6 +14,27 @@ pub const FALLBACK_OUTPUT_CAP: u64 = 32_768;
 
 /// The least cap that a caller who sent none is given when the balance does not cover more.
 pub const LEAST_CLAMP: u64 = 1_024;
+
+/// Tokens by which each counted text may be more for its provider than for the tokenizer that is published.
+const MARGIN_PER_TEXT: u64 = 8;
+
+/// The same as a share of its tokens: one in so many.
+const MARGIN_SHARE: u64 = 16;
+
+/// Counting is left out where the input, by its bytes, takes less than this share of the balance, one in so many: the cap
+/// on output that the balance covers would hardly rise.
+const SMALL_SHARE: i64 = 16;
+
+/// Texts of a request that a tokenizer has counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct CountedText {
+    /// How many.
+    pub texts: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their tokens.
+    pub tokens: u64,
+}
 
 /// What a request asks for, as far as its cost goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +76,18 @@ impl Demand {
             .saturating_add(self.tokens)
             .saturating_add(self.media_bytes.div_ceil(4))
             .min(self.input_bound())
+    }
+
+    /// The same with these texts of it bounded by their tokens, and everything else by its bytes as before. A provider
+    /// may count a little more than the tokenizer, and never more than the bytes.
+    pub fn counted(self, text: CountedText) -> Demand {
+        let margin = (text.tokens / MARGIN_SHARE).saturating_add(text.texts.saturating_mul(MARGIN_PER_TEXT));
+        let tokens = text.tokens.saturating_add(margin).min(text.bytes);
+        Demand {
+            text_bytes: self.text_bytes.saturating_sub(text.bytes),
+            tokens: self.tokens.saturating_add(tokens),
+            ..self
+        }
     }
 
     /// Whether nothing but input is charged.
@@ -114,6 +147,32 @@ pub fn quote_within(model: &Model, demand: &Demand, available: Credits) -> Optio
         output_cap,
         must_clamp: true,
     })
+}
+
+/// The quote that `available` covers: the full one, or the largest that there is for callers that set no cap.
+pub fn quote_covered(model: &Model, demand: &Demand, available: Credits) -> Option<Quote> {
+    let full = quote(model, demand);
+    if full.amount <= available {
+        return Some(full);
+    }
+    quote_within(model, demand, available)
+}
+
+/// Whether counting the text of a request whose full quote is not covered may change what the caller gets. Nobody who
+/// cannot pay in any case makes the gateway count.
+pub fn is_worth_counting(model: &Model, demand: &Demand, available: Credits) -> bool {
+    if model.tokenizer.is_none() {
+        return false;
+    }
+    let fewest = Demand {
+        text_bytes: demand.text_bytes / Tokenizer::LONGEST_TOKEN,
+        ..*demand
+    };
+    if quote_covered(model, &fewest, available).is_none() {
+        return false;
+    }
+    let is_small = bound(model, demand, 0).nanos() < available.nanos() / SMALL_SHARE;
+    !(is_small && quote_within(model, demand, available).is_some())
 }
 
 fn bound(model: &Model, demand: &Demand, output_cap: u64) -> Credits {

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use tollgate_types::Tokenizer;
 
 use crate::load::PricesEntry;
-use crate::model::{Modality, ModelKind, StructuredOutput};
+use crate::model::{Framing, Modality, ModelKind, StructuredOutput};
 
 const MODELS: &str = include_str!("../data/models.toml");
 const SIMULATOR: &str = include_str!("../data/simulator.toml");
@@ -45,6 +46,10 @@ pub struct BuiltinModel {
     pub tools: bool,
     /// Whether it reasons.
     pub reasoning: bool,
+    /// What makes its tokens of text; absent where not published.
+    pub tokenizer: Option<Tokenizer>,
+    /// What stands around the turns of a conversation; absent where not documented.
+    pub framing: Option<Framing>,
     /// Where the figures were read.
     pub source: String,
     /// When they were true, or `-`.

@@ -8,5 +8,5 @@ pub mod model;
 pub mod snapshot;
 
 pub use load::{CatalogInput, EnabledProvider, LoadError, ModelEntry, PricesEntry, TargetEntry, load};
-pub use model::{Candidate, Modality, Model, ModelKind, StructuredOutput};
+pub use model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput};
 pub use snapshot::{Catalog, Snapshot};

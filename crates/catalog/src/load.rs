@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use tollgate_types::{Credits, PriceVersion, Prices, Unit};
+use tollgate_types::{Credits, PriceVersion, Prices, Tokenizer, Unit};
 
 use crate::builtin::{self, BuiltinModel};
-use crate::model::{Candidate, Modality, Model, ModelKind, StructuredOutput};
+use crate::model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput};
 use crate::snapshot::Snapshot;
 
 /// Prices as they are written down: class → credits per 1,000,000 units, as decimal strings.
@@ -41,6 +41,11 @@ pub struct ModelEntry {
     pub tools: Option<bool>,
     /// Whether it reasons.
     pub reasoning: Option<bool>,
+    /// What makes its tokens of text. Without one, that of the model of the default catalog which its targets are
+    /// versions of.
+    pub tokenizer: Option<Tokenizer>,
+    /// What stands around the turns of a conversation.
+    pub framing: Option<Framing>,
     /// Whether the model is offered.
     pub enabled: Option<bool>,
 }
@@ -143,6 +148,9 @@ pub fn load(input: &CatalogInput) -> Result<Snapshot, LoadError> {
     for (id, entry) in &input.models {
         apply_entry(id, entry, input, &rows, &mut models)?;
     }
+    for model in models.values_mut() {
+        versions::follow(model, input, &rows);
+    }
     aliases.extend(input.aliases.clone());
     index(models, aliases, input)
 }
@@ -181,6 +189,8 @@ fn builtin_model(row: &BuiltinModel, prices: Prices, candidates: Vec<Candidate>,
         structured_output: row.structured_output,
         tools: row.tools,
         reasoning: row.reasoning,
+        tokenizer: row.tokenizer,
+        framing: row.framing,
         simulated,
         prices,
         price_version: price_version(&row.id, &prices),
@@ -219,6 +229,8 @@ fn plain_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate>,
         structured_output: StructuredOutput::JsonSchema,
         tools: true,
         reasoning: false,
+        tokenizer: None,
+        framing: None,
         simulated,
         prices,
         price_version: price_version(id, &prices),
@@ -294,6 +306,8 @@ fn apply_entry(
     if !targets.is_empty() {
         model.simulated = is_simulated(&targets, input);
         model.candidates = targets;
+        // Who answers from there may have other tokens.
+        (model.tokenizer, model.framing) = (None, None);
     }
     if let Some(prices) = listed {
         model.prices = prices;
@@ -312,6 +326,8 @@ fn override_facts(model: &mut Model, entry: &ModelEntry) {
     model.structured_output = entry.structured_output.unwrap_or(model.structured_output);
     model.tools = entry.tools.unwrap_or(model.tools);
     model.reasoning = entry.reasoning.unwrap_or(model.reasoning);
+    model.tokenizer = entry.tokenizer.or(model.tokenizer);
+    model.framing = entry.framing.or(model.framing);
     if let Some(name) = &entry.display_name {
         model.display_name.clone_from(name);
     }
@@ -479,6 +495,8 @@ fn index(
     }
     Ok(Snapshot::new(models, by_name))
 }
+
+mod versions;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tollgate_types::{PriceVersion, Prices};
+use tollgate_types::{PriceVersion, Prices, Tokenizer};
 
 /// A model that can be called.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +32,10 @@ pub struct Model {
     pub tools: bool,
     /// Whether it reasons before it answers.
     pub reasoning: bool,
+    /// What makes its tokens of text, where that is published.
+    pub tokenizer: Option<Tokenizer>,
+    /// What stands around the turns of a conversation, where that is documented.
+    pub framing: Option<Framing>,
     /// Whether its answers are simulated.
     pub simulated: bool,
     /// What it costs.
@@ -114,6 +118,15 @@ pub enum Modality {
     File,
     /// Moving pictures.
     Video,
+}
+
+/// What stands around the turns of a conversation when a model reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Framing {
+    /// Three tokens and the role for each turn, one more and the name where the speaker has a name, and three ahead of
+    /// the answer.
+    Chatml,
 }
 
 /// How far the shape of a model's answers can be forced (contract, Model record).

@@ -37,7 +37,8 @@ impl Gate {
         }
     }
 
-    async fn caller(
+    /// Who is calling; not counted.
+    pub(crate) async fn caller(
         &self,
         headers: &HeaderMap,
         of_family: Option<&[u8]>,
@@ -86,12 +87,23 @@ impl Gate {
         budget: Budget,
     ) -> Result<Caller, Error> {
         let caller = self.caller(headers, of_family, ctx).await?;
+        self.count(&caller, ctx, budget).await?;
+        Ok(caller)
+    }
+
+    /// Counts a request of the caller's, unless the budget is spent.
+    pub(crate) async fn count(
+        &self,
+        caller: &Caller,
+        ctx: &RequestContext,
+        budget: Budget,
+    ) -> Result<(), Error> {
         ctx.note(|notes| notes.account = Some(caller.account_id()));
         let note = |decision: Decision| ctx.note(|notes| notes.requests = Some(decision));
         match self.limiter.admit(&caller.account, budget).await {
             Ok(decision) => {
                 note(decision);
-                Ok(caller)
+                Ok(())
             }
             Err((error, decision)) => {
                 note(decision);

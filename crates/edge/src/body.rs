@@ -33,9 +33,8 @@ impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for JsonBody<LIMIT> {
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         check_type(&parts.headers)?;
-        check_length(&parts.headers, LIMIT)?;
         let free_time = context_of(&parts)?.body_time;
-        Ok(Self(read(body, LIMIT, free_time).await?))
+        Ok(Self(read(&parts.headers, body, LIMIT, free_time).await?))
     }
 }
 
@@ -80,7 +79,14 @@ fn too_large(limit: usize) -> Error {
     Error::new(ErrorCode::RequestTooLarge, message)
 }
 
-async fn read(mut body: Body, limit: usize, free_time: Duration) -> Result<Bytes, Error> {
+/// The bytes of a body of at most `limit`, which keeps up a pace once `free_time` is over.
+pub(crate) async fn read(
+    headers: &HeaderMap,
+    mut body: Body,
+    limit: usize,
+    free_time: Duration,
+) -> Result<Bytes, Error> {
+    check_length(headers, limit)?;
     let expected = usize::try_from(body.size_hint().lower())
         .unwrap_or(limit)
         .min(limit);
@@ -145,19 +151,35 @@ mod tests {
     #[tokio::test]
     async fn reads_up_to_the_limit() {
         assert_eq!(
-            read(pieces(vec![b"ab", b"cd"]), 4, FREE_TIME).await.unwrap(),
+            read(&HeaderMap::new(), pieces(vec![b"ab", b"cd"]), 4, FREE_TIME)
+                .await
+                .unwrap(),
             "abcd"
         );
-        assert_eq!(read(Body::from("abcd"), 4, FREE_TIME).await.unwrap(), "abcd");
-        assert_eq!(read(Body::empty(), 4, FREE_TIME).await.unwrap(), "");
-        let error = read(pieces(vec![b"ab", b"cde"]), 4, FREE_TIME).await.unwrap_err();
+        assert_eq!(
+            read(&HeaderMap::new(), Body::from("abcd"), 4, FREE_TIME)
+                .await
+                .unwrap(),
+            "abcd"
+        );
+        assert_eq!(
+            read(&HeaderMap::new(), Body::empty(), 4, FREE_TIME)
+                .await
+                .unwrap(),
+            ""
+        );
+        let error = read(&HeaderMap::new(), pieces(vec![b"ab", b"cde"]), 4, FREE_TIME)
+            .await
+            .unwrap_err();
         assert_eq!(error.code, ErrorCode::RequestTooLarge);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_never_ends_is_given_up() {
         let never = stream::pending::<Result<Bytes, std::io::Error>>();
-        let error = read(Body::from_stream(never), 4, FREE_TIME).await.unwrap_err();
+        let error = read(&HeaderMap::new(), Body::from_stream(never), 4, FREE_TIME)
+            .await
+            .unwrap_err();
         assert_eq!(error.code, ErrorCode::RequestTimeout);
     }
 

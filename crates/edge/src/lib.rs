@@ -1,5 +1,5 @@
 //! The HTTP shell that all rooms share. A request passes [`shell`] (id, panic guard, log, headers), [`auth`] (who is
-//! calling, requests per minute) and [`body`] (size, time, type); an answer leaves as [`sse`], JSON or [`error`].
+//! calling, requests per minute) and [`body`] (size, time, type), and [`idempotency`] when it has a key for that; an answer leaves as [`sse`], JSON or [`error`].
 
 pub mod auth;
 pub mod body;
@@ -7,6 +7,7 @@ pub mod context;
 pub mod error;
 pub mod failed_keys;
 pub mod family;
+pub mod idempotency;
 pub mod json;
 pub mod limits;
 pub mod query;
@@ -19,5 +20,6 @@ pub use body::JsonBody;
 pub use context::RequestContext;
 pub use error::{ApiError, ErrorBody};
 pub use family::Family;
+pub use idempotency::Idempotency;
 pub use query::Query;
 pub use shell::{AccessLog, Shell};

@@ -5,6 +5,7 @@ mod capabilities;
 pub mod chat_completions;
 mod chunks;
 pub mod completions;
+mod counting;
 mod crossing;
 pub mod embeddings;
 pub mod generate_content;

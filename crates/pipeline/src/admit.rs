@@ -93,18 +93,17 @@ pub(crate) fn free_context(request: RequestId, reason: &'static str, timeout: Du
 
 impl Pipeline {
     /// Fetches the media that must be, reserves tokens, then holds the most that the call can cost. A refusal leaves
-    /// nothing behind.
+    /// nothing behind. `texts` are what a tokenizer can count of the call's text, as it stands in the caller's body; they
+    /// are asked for where the balance does not cover its bytes.
     pub async fn admit<C: NamesMedia>(
         &self,
         mut routed: Routed,
         mut request: CallRequest<C>,
+        texts: fn(&C) -> Vec<String>,
     ) -> Result<(Admission<C>, Decision), Refused> {
         let fetched = C::fetch_media(self, &mut routed, &mut request).await;
         fetched.map_err(|error| Refused { error, tokens: None })?;
-        let demand = match &routed.structured {
-            Some(structured) => structured.demand(request.demand),
-            None => request.demand,
-        };
+        let demand = routed.demand(request.demand);
         let tokens = tokens_to_reserve(&demand);
         let reserved = self.limiter.reserve(&request.caller.account, tokens).await;
         let (reservation, decision) = reserved.map_err(|(error, decision)| Refused {
@@ -118,10 +117,15 @@ impl Pipeline {
             public_model: routed.public_model.clone(),
             endpoint: request.endpoint,
             accepted_at: request.accepted_at,
-            // Twice the longest call: the sweep must never release a hold whose call still runs.
-            lifetime: (self.settings.timeouts.total + self.settings.drain.time) * 2,
+            lifetime: self.settings.hold_lifetime(),
         };
-        match Hold::take(&*self.ledger, &hold_request, &routed.model, demand).await {
+        let count = || async {
+            let counted = self
+                .count_text(routed.model.tokenizer?, texts(&request.call))
+                .await?;
+            Some(routed.demand(request.demand.counted(counted)))
+        };
+        match Hold::take(&*self.ledger, &hold_request, &routed.model, demand, count).await {
             Ok(hold) => {
                 let Routed {
                     model,
@@ -156,6 +160,16 @@ impl Pipeline {
         budget: tollgate_storage::Budget,
     ) -> Option<LimitHeaders> {
         self.limiter.peek(&caller.account, budget).await
+    }
+}
+
+impl Routed {
+    /// What a call may consume, with what the gateway adds to it.
+    fn demand(&self, asked: Demand) -> Demand {
+        match &self.structured {
+            Some(structured) => structured.demand(asked),
+            None => asked,
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 //! itself when its caller leaves (`owned`), so that it ends properly.
 
 pub mod admit;
+pub mod counting;
 pub mod dispatch;
 pub mod embed;
 mod generate;
@@ -68,6 +69,7 @@ pub struct Pipeline {
     /// Calls that run; awaited at shutdown.
     pub calls: TaskTracker,
     drains: Arc<Semaphore>,
+    counting: Semaphore,
     meters: meters::Meters,
 }
 
@@ -96,6 +98,7 @@ impl Pipeline {
             health,
             calls: TaskTracker::new(),
             drains,
+            counting: counting::room(),
             meters: meters::Meters::new(),
         }
     }

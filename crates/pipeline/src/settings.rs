@@ -13,6 +13,14 @@ pub struct Settings {
     pub drain: Drain,
 }
 
+impl Settings {
+    /// After which a call that nobody resolved is taken for dead. Twice the longest one: the sweep must never release
+    /// the hold of a call that still runs.
+    pub fn hold_lifetime(&self) -> Duration {
+        (self.timeouts.total + self.drain.time) * 2
+    }
+}
+
 /// How long to wait for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {

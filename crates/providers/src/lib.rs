@@ -1,7 +1,7 @@
 //! Adapters: one folder or one row for each company whose models are called.
 //!
 //! Suggested reading order: [`registry`], [`openai_compatible`] with its table of [`presets`](openai_compatible::presets),
-//! [`anthropic`], [`openai_responses`], [`gemini`], [`bedrock`], [`moderations`], [`http`], [`egress`], [`sim`],
+//! [`anthropic`], [`openai_responses`], [`gemini`], [`bedrock`], [`tokens`], [`moderations`], [`http`], [`egress`], [`sim`],
 //! [`discover`]. How to add a provider: docs/adding-a-provider.md.
 
 pub mod anthropic;
@@ -17,6 +17,7 @@ pub mod openai_responses;
 mod refusal;
 pub mod registry;
 pub mod sim;
+pub mod tokens;
 
 pub use egress::{EgressClient, EgressSettings};
 pub use http::{HttpClient, HttpSettings};

@@ -254,7 +254,7 @@ fn location(detail: &Value) -> Option<String> {
 }
 
 /// The text, if it is a word for machines and not prose.
-fn word(text: &str) -> Option<String> {
+pub(crate) fn word(text: &str) -> Option<String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/[]".contains(&byte);
     let is_word = !text.is_empty() && text.len() <= LONGEST_WORD && text.bytes().all(fits);
     is_word.then(|| text.to_owned())
@@ -276,7 +276,7 @@ fn retry_after(response: &Response) -> Option<Duration> {
 }
 
 /// Seconds since the epoch of `Sun, 06 Nov 1994 08:49:37 GMT`.
-fn http_date(text: &str) -> Option<i64> {
+pub(crate) fn http_date(text: &str) -> Option<i64> {
     let zoned = jiff::fmt::rfc2822::parse(text).ok()?;
     Some(zoned.timestamp().as_second())
 }

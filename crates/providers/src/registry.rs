@@ -1,5 +1,7 @@
 //! From a block of the configuration to a provider.
 
+mod vertex;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,11 +10,12 @@ use tollgate_upstream::Provider;
 
 use crate::anthropic::{self, Anthropic};
 use crate::bedrock::{self, AccessKeys, Bedrock, Credentials};
-use crate::gemini::{self, Gemini};
+use crate::gemini::{self, Gemini, Surface};
 use crate::http::{BaseUrl, Credential, EndpointError, HttpClient};
 use crate::openai_compatible::{Auth, Key, OpenAiCompatible, PRESETS, Preset, preset};
 use crate::openai_responses::{self, OpenAiResponses};
 use crate::sim::Simulator;
+use crate::tokens::Identity;
 
 /// A block `[providers.NAME]` with its secrets read.
 #[derive(Clone, Debug)]
@@ -30,6 +33,10 @@ pub struct ProviderConfig {
     pub region: Option<String>,
     /// The account's keys, for presets that sign requests; they are used when there is no `api_key`.
     pub access_keys: Option<AccessKeys>,
+    /// The project that is billed, for presets that have projects.
+    pub project: Option<String>,
+    /// As whom tokens are asked for, for presets that are shown tokens.
+    pub identity: Option<Identity>,
     /// More headers for every request, such as an organisation or a project. Their values are secrets, too.
     pub headers: Vec<(String, SecretString)>,
 }
@@ -44,6 +51,8 @@ impl ProviderConfig {
             api_key: None,
             region: None,
             access_keys: None,
+            project: None,
+            identity: None,
             headers: Vec::new(),
         }
     }
@@ -103,6 +112,13 @@ pub trait Adapter: Sync {
         None
     }
 
+    /// The environment variables of a preset that is shown tokens: the one that usually names the file with an account's
+    /// key, and the one that usually has the project.
+    fn identity_variables(&self, preset: &str) -> Option<[&'static str; 2]> {
+        let _ = preset;
+        None
+    }
+
     /// The provider of a block with one of them.
     fn build(
         &self,
@@ -118,6 +134,7 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &Messages,
     &Responses,
     &GeminiNative,
+    &vertex::GeminiAtVertex,
     &Amazon,
     &Simulated,
 ];
@@ -126,13 +143,31 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
 pub fn build(config: &ProviderConfig, http: &Arc<HttpClient>) -> Result<Arc<dyn Provider>, ConfigError> {
     let name = preset_name(config)?;
     match adapter_of(name) {
-        Some(adapter) if config.region.is_some() && adapter.region_variables(name).is_empty() => Err(wrong(
-            config,
-            format!("`region` means nothing to the preset `{name}`"),
-        )),
-        Some(adapter) => adapter.build(name, config, http),
+        Some(adapter) => match meaningless(adapter, name, config) {
+            Some(setting) => Err(wrong(
+                config,
+                format!("`{setting}` means nothing to the preset `{name}`"),
+            )),
+            None => adapter.build(name, config, http),
+        },
         None => Err(unknown_preset(config, name)),
     }
+}
+
+/// A setting that only other presets have.
+fn meaningless(adapter: &dyn Adapter, name: &str, config: &ProviderConfig) -> Option<&'static str> {
+    let is_shown_tokens = adapter.identity_variables(name).is_some();
+    let settings = [
+        (
+            "region",
+            config.region.is_some() && adapter.region_variables(name).is_empty(),
+        ),
+        ("project", config.project.is_some() && !is_shown_tokens),
+        ("credentials", config.identity.is_some() && !is_shown_tokens),
+        ("api_key", config.api_key.is_some() && is_shown_tokens),
+    ];
+    let found = settings.into_iter().find(|(_, is_meaningless)| *is_meaningless);
+    found.map(|(setting, _)| setting)
 }
 
 /// Every preset, in the order in which the documentation lists them.
@@ -166,6 +201,12 @@ pub fn region_variables(preset_name: &str) -> &'static [&'static str] {
 /// The environment variables that usually have the keys of an account, for a preset that signs requests.
 pub fn access_key_variables(preset_name: &str) -> Option<[&'static str; 3]> {
     adapter_of(preset_name)?.access_key_variables(preset_name)
+}
+
+/// The environment variables of a preset that is shown tokens: the one that usually names the file with an account's key,
+/// and the one that usually has the project.
+pub fn identity_variables(preset_name: &str) -> Option<[&'static str; 2]> {
+    adapter_of(preset_name)?.identity_variables(preset_name)
 }
 
 fn adapter_of(preset_name: &str) -> Option<&'static dyn Adapter> {
@@ -462,7 +503,7 @@ impl Adapter for GeminiNative {
         let build = || -> Result<Gemini, EndpointError> {
             let credentials = credentials(Auth::Header(gemini::KEY_HEADER), config)?;
             let access = gemini::Access::new(base, credentials)?;
-            Gemini::new(config.name.clone(), access, http.clone())
+            Gemini::new(config.name.clone(), Surface::Gemini, access, http.clone())
         };
         Ok(Arc::new(build().map_err(|error| wrong(config, error))?))
     }

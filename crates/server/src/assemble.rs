@@ -140,6 +140,8 @@ fn configured(
             api_key,
             access_keys,
             region: config.region_of(name, section),
+            project: config.project_of(name, section),
+            identity: config.identity_of(name, section)?,
             ..ProviderConfig::named(name.as_str())
         };
         enabled.push(build(block, section.default_price.clone(), http)?);

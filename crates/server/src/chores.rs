@@ -1,28 +1,30 @@
 //! What is cleared away from time to time.
 
 use tollgate_billing::sweep::sweep as sweep_holds;
-use tollgate_storage::ResponseStore;
-use tollgate_types::Timestamp;
+use tollgate_storage::Result;
 
 use crate::wiring::Domains;
 
-/// How many responses one pass deletes at the most: each is as large as a conversation.
+/// How many kept answers one pass deletes at the most: each is as large as a conversation.
 const BATCH: u32 = 100;
 
-/// Releases holds that nobody resolved, and deletes responses whose time is over.
+/// Releases holds that nobody resolved, and deletes kept answers whose time is over.
 pub async fn sweep(domains: &Domains) {
     let (storage, clock) = (&domains.storage, &*domains.clock);
     sweep_holds(&*storage.ledger, clock).await;
-    sweep_responses(&*storage.responses, clock.now()).await;
+    let now = clock.now();
+    delete("responses", || storage.responses.sweep(now, BATCH)).await;
+    delete("idempotency keys", || storage.idempotency.sweep(now, BATCH)).await;
 }
 
-async fn sweep_responses(responses: &dyn ResponseStore, now: Timestamp) {
+/// Deletes what has expired until nothing is left.
+async fn delete<F: Future<Output = Result<u64>>>(what: &str, sweep: impl Fn() -> F) {
     loop {
-        match responses.sweep(now, BATCH).await {
+        match sweep().await {
             Ok(0) => return,
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(%error, "cannot delete responses whose time is over");
+                tracing::warn!(%error, "cannot delete {what} whose time is over");
                 return;
             }
         }

@@ -24,7 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tollgate_edge::Shell;
+use tollgate_edge::{Idempotency, Shell};
 use tower::Service;
 
 use socket::{Left, Socket};
@@ -41,6 +41,8 @@ pub struct App {
     pub shell: Shell,
     /// The routes.
     pub router: axum::Router,
+    /// Serves requests that must not be carried out twice.
+    pub idempotency: Idempotency,
     /// Calls that run, also those whose callers left: they live on the worker that began them.
     pub calls: TaskTracker,
 }
@@ -54,9 +56,14 @@ impl App {
     {
         let mut router = self.router.clone();
         let routed = |request: http::Request<B>| async move {
-            match router.call(request.map(Body::new)).await {
-                Ok(response) => response,
-                Err(never) => match never {},
+            let request = request.map(Body::new);
+            let mut serve = |request: http::Request<Body>| {
+                let answer = router.call(request);
+                async move { answer.await.unwrap_or_else(|never| match never {}) }
+            };
+            match Idempotency::is_asked_for(&request) {
+                true => self.idempotency.serve(request, serve).await,
+                false => serve(request).await,
             }
         };
         self.shell.serve(peer, request, routed).await

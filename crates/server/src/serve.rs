@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tollgate_console::Console;
 use tollgate_edge::websocket::Sessions;
-use tollgate_edge::{AccessLog, Shell};
+use tollgate_edge::{AccessLog, Idempotency, Shell};
 use tollgate_inference::Inference;
 use tollgate_inference::responses::Kept;
 use tollgate_storage::{Compat, Grant, KeyMode, NoFiles};
@@ -203,6 +203,14 @@ pub fn app(
             Duration::from_millis(config.file.timeouts.request_body_ms),
         ),
         router: router::router(inference, console, health, config.file.service.support.as_deref()),
+        idempotency: Idempotency::new(
+            services.gate.clone(),
+            domains.storage.idempotency.clone(),
+            domains.vault.clone(),
+            domains.clock.clone(),
+            services.pipeline.calls.clone(),
+            config.pipeline_settings().hold_lifetime(),
+        ),
         calls: services.pipeline.calls.clone(),
     }
 }

@@ -6,6 +6,7 @@ pub mod audit;
 pub mod counter;
 pub mod error;
 pub mod file;
+pub mod idempotency;
 pub mod key;
 pub mod ledger;
 pub mod price;
@@ -24,6 +25,7 @@ pub use audit::{AuditVisitor, LedgerAccount, LedgerBalance};
 pub use counter::{Budget, Counters, Decision};
 pub use error::{StorageError, StorageErrorKind};
 pub use file::{FileError, FileSource, NoFiles, StoredFile};
+pub use idempotency::{Claim, Claimed, IdempotencyStore, RepeatKey};
 pub use key::{Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
 pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement};
 pub use price::{PriceRecord, PriceStore};
@@ -48,6 +50,8 @@ pub struct Storage {
     pub prices: Arc<dyn PriceStore>,
     /// Kept answers.
     pub responses: Arc<dyn ResponseStore>,
+    /// Requests that may be repeated.
+    pub idempotency: Arc<dyn IdempotencyStore>,
     /// The engine as a whole.
     pub engine: Arc<dyn Engine>,
 }

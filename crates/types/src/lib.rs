@@ -1,7 +1,7 @@
 //! Nouns of the domain. No IO, no async, no clock reads outside [`clock`].
 //!
 //! Suggested reading order: [`id`], [`money`], [`usage`], [`price`], [`error`], [`clock`], [`generate`], [`stream`],
-//! [`embed`], [`moderate`].
+//! [`embed`], [`moderate`], [`tokenizer`].
 
 pub mod clock;
 pub mod embed;
@@ -13,6 +13,7 @@ pub mod moderate;
 pub mod money;
 pub mod price;
 pub mod stream;
+pub mod tokenizer;
 pub mod usage;
 
 pub use clock::{Clock, Timestamp};
@@ -21,4 +22,5 @@ pub use format::Format;
 pub use id::{AccountId, HoldId, KeyId, RequestId, ResponseId};
 pub use money::Credits;
 pub use price::{PriceVersion, Prices};
+pub use tokenizer::Tokenizer;
 pub use usage::{Unit, Usage};

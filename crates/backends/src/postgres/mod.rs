@@ -7,6 +7,7 @@
 mod account;
 mod audit;
 mod error;
+mod idempotency;
 mod key;
 mod ledger;
 mod pool;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sqlx::postgres::PgConnectOptions;
 use tollgate_storage::{Engine, Result, Storage};
 
 use pool::Pool;
@@ -53,6 +55,15 @@ impl PostgresConfig {
     }
 }
 
+/// Why an address cannot be one of a database; nothing is connected. The reason repeats nothing of the address.
+pub fn check_url(url: &str) -> std::result::Result<(), String> {
+    let parsed = url.parse::<PgConnectOptions>();
+    parsed.map(drop).map_err(|error| match error {
+        sqlx::Error::Configuration(cause) => cause.to_string(),
+        other => other.to_string(),
+    })
+}
+
 impl fmt::Debug for PostgresConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresConfig")
@@ -78,6 +89,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         usage: Arc::new(usage::UsageRows(pool.clone())),
         prices: Arc::new(price::PriceVersions(pool.clone())),
         responses: Arc::new(response::Responses(pool.clone())),
+        idempotency: Arc::new(idempotency::Idempotency(pool.clone())),
         engine: Arc::new(PostgresEngine(pool)),
     })
 }

@@ -15,6 +15,7 @@ mod bulk;
 mod database;
 mod engine;
 mod holds;
+mod idempotency;
 mod ids;
 mod journal;
 mod key;
@@ -111,6 +112,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         usage: Arc::new(engine.clone()),
         prices: Arc::new(engine.clone()),
         responses: Arc::new(engine.clone()),
+        idempotency: Arc::new(engine.clone()),
         engine: Arc::new(engine),
     })
 }
@@ -124,6 +126,7 @@ async fn start(
     let database = Database::in_directory(&config.data_dir);
     let mut connection = database.writer().await?;
     database::migrate(&mut connection).await?;
+    idempotency::abandon(&mut connection).await?;
     let recovered = recover::recover(&mut connection, &config.journal_dir, &*config.clock).await?;
     let journal = Arc::new(Journal::create(JournalConfig {
         dir: config.journal_dir,

@@ -15,7 +15,7 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timest
 
 use super::database::migrate;
 use super::statements::BatchWriter;
-use super::{Sqlite, SqliteConfig, account, audit, key, ledger, price, recover, response};
+use super::{Sqlite, SqliteConfig, account, audit, idempotency, key, ledger, price, recover, response};
 
 async fn schema() -> SqliteConnection {
     let mut connection = SqliteConnectOptions::new()
@@ -38,6 +38,7 @@ fn statements() -> Vec<Arc<str>> {
     let fixed = [
         account::STATEMENTS,
         audit::STATEMENTS,
+        idempotency::STATEMENTS,
         key::STATEMENTS,
         ledger::STATEMENTS,
         price::STATEMENTS,

@@ -4,6 +4,7 @@
 
 mod books;
 mod check;
+mod counted;
 mod life;
 mod model;
 mod quote;

@@ -22,6 +22,8 @@ pub fn model(prices: Prices, max_output_tokens: Option<u64>, context_window: Opt
         structured_output: StructuredOutput::None,
         tools: false,
         reasoning: false,
+        tokenizer: None,
+        framing: None,
         simulated: true,
         prices,
         price_version: PriceVersion::from_u64(7),

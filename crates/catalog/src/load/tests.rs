@@ -254,3 +254,76 @@ fn embedding_models_of_the_catalog_say_how_long_their_vectors_are() {
             .all(|row| row.kind == ModelKind::Embedding || row.dimensions.is_none())
     );
 }
+
+#[test]
+fn versions_of_a_model_have_its_tokens() {
+    let o200k = Some(Tokenizer::O200kBase);
+    let chatml = Some(Framing::Chatml);
+    let mut openai = provider("mine", "openai");
+    openai.default_price = Some(PricesEntry::from([("input".to_owned(), Credits::ZERO)]));
+    let listed = ["gpt-4o-2024-11-20", "gpt-4o-audio", "gpt-50", "llama-9"];
+    openai.discovered = listed.map(|name| (name.to_owned(), None)).to_vec();
+    let priced = "prices = { input = \"1\" }\n";
+    let said = [
+        (
+            "acme/tuned",
+            "targets = [\"mine/ft:gpt-4o-mini-2024-07-18:acme::x1\"]",
+        ),
+        ("acme/renamed", "targets = [\"mine/gpt-5\"]"),
+        (
+            "acme/mixed",
+            "targets = [\"mine/gpt-4o\", \"mine/text-embedding-3-small\"]",
+        ),
+        ("openai/gpt-4.1", "targets = [\"mine/gpt-4.1\", \"local/x\"]"),
+        ("openai/o3", "display_name = \"Ours\""),
+        ("acme/elsewhere", "targets = [\"local/gpt-4o\"]"),
+        (
+            "acme/own",
+            "targets = [\"local/x\"]\ntokenizer = \"cl100k_base\"\nframing = \"chatml\"",
+        ),
+        (
+            "acme/other",
+            "targets = [\"mine/gpt-4o\"]\ntokenizer = \"cl100k_base\"",
+        ),
+    ];
+    let models = said.map(|(id, text)| (id.to_owned(), entry(&format!("{priced}{text}"))));
+    let input = CatalogInput {
+        providers: vec![openai, provider("local", "vllm")],
+        models: BTreeMap::from(models),
+        aliases: BTreeMap::from([("house".to_owned(), "acme/tuned".to_owned())]),
+    };
+    let snapshot = load(&input).unwrap();
+    for (name, tokenizer, framing) in [
+        ("openai/gpt-4o", o200k, chatml),
+        ("openai/gpt-5", o200k, None),
+        ("openai/gpt-6-sol", None, None),
+        ("openai/text-embedding-3-small", Some(Tokenizer::Cl100kBase), None),
+        ("mine/gpt-4o-2024-11-20", o200k, chatml),
+        ("mine/gpt-4o-audio", None, None),
+        ("mine/gpt-50", None, None),
+        ("mine/llama-9", None, None),
+        ("acme/tuned", o200k, chatml),
+        ("house", o200k, chatml),
+        ("acme/renamed", o200k, None),
+        ("acme/mixed", None, None),
+        ("openai/gpt-4.1", None, None),
+        ("openai/o3", o200k, None),
+        ("acme/elsewhere", None, None),
+        ("acme/own", Some(Tokenizer::Cl100kBase), chatml),
+        ("acme/other", Some(Tokenizer::Cl100kBase), None),
+    ] {
+        let model = snapshot.resolve(name).unwrap();
+        assert_eq!((model.tokenizer, model.framing), (tokenizer, framing), "{name}");
+    }
+}
+
+#[test]
+fn only_known_tokenizers_can_be_named() {
+    for text in [
+        "tokenizer = \"p50k_base\"",
+        "tokenizer = \"\"",
+        "framing = \"own\"",
+    ] {
+        assert!(toml::from_str::<ModelEntry>(text).is_err(), "{text}");
+    }
+}

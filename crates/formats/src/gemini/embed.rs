@@ -13,7 +13,7 @@ use crate::json::{MAX_NODES, Path, Reader, write_string};
 /// The most texts of one request (ai.google.dev/api/embeddings).
 const MOST_TEXTS: u32 = 100;
 /// What makes vectors differ and other formats do not have, in their way of writing names.
-const OWN: &[(&str, &str)] = &[("taskType", "task_type"), ("title", "title")];
+pub(super) const OWN: &[(&str, &str)] = &[("taskType", "task_type"), ("title", "title")];
 
 /// One text and what is asked for it.
 struct One {

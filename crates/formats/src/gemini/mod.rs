@@ -19,11 +19,13 @@ mod ids;
 mod logprobs;
 mod lossless;
 mod name;
+mod predict;
 mod schema;
 mod seals;
 mod stream;
 mod usage;
 mod validate;
+mod vertex;
 mod wire;
 
 pub use answer::{decode_response, encode_response};
@@ -40,6 +42,10 @@ pub use lossless::{
     Relay, Relayed, ResponseHead, event_with_cost, has_foreign_seal, inspect_response, splice_request,
     splice_response,
 };
+pub use predict::{
+    decode_embed_content, decode_predictions, encode_embed_content_request, encode_predict_request,
+};
 pub use stream::{StreamDecoder, StreamEncoder};
 pub use usage::{encode_usage, read_usage};
 pub use validate::validate;
+pub use vertex::for_vertex;

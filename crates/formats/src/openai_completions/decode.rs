@@ -33,6 +33,36 @@ enum Prompt {
     Several([String; 1]),
 }
 
+/// The prompts of a request, as far as they are texts.
+#[derive(Deserialize)]
+struct Prompts {
+    prompt: Texts,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Texts {
+    One(String),
+    Several(Vec<String>),
+    Tokens(serde::de::IgnoredAny),
+}
+
+/// The prompts of a request that come as text; none where they come as tokens, or where the body cannot be read.
+pub fn prompts(body: &[u8]) -> Vec<String> {
+    match serde_json::from_slice(body) {
+        Ok(Prompts {
+            prompt: Texts::One(text),
+        }) => vec![text],
+        Ok(Prompts {
+            prompt: Texts::Several(texts),
+        }) => texts,
+        Ok(Prompts {
+            prompt: Texts::Tokens(_),
+        })
+        | Err(_) => Vec::new(),
+    }
+}
+
 /// Reads a request as one turn of the user. It accepts what [`validate()`] accepts, less what [`BEYOND_CHAT`] names.
 pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     let head = validate(body)?;

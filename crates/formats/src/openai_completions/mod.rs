@@ -11,7 +11,7 @@ mod request;
 mod stream;
 mod validate;
 
-pub use decode::decode_request;
+pub use decode::{decode_request, prompts};
 pub use encode::encode_response;
 pub use head::{BEYOND_CHAT, CompletionHead, Field, check_lacking, check_unknown};
 pub use request::{RequestEdits, splice_request};

@@ -213,6 +213,23 @@ fn a_request_is_one_turn_of_the_user() {
 }
 
 #[test]
+fn prompts_are_read_as_far_as_they_are_texts() {
+    for (prompt, expected) in [
+        (json!("Once \u{e9}"), vec!["Once \u{e9}"]),
+        (json!(["a", "b"]), vec!["a", "b"]),
+        (json!([1, 2]), vec![]),
+        (json!([[1], [2]]), vec![]),
+    ] {
+        assert_eq!(
+            prompts(body(json!({"prompt": prompt})).as_bytes()),
+            expected,
+            "{prompt}"
+        );
+    }
+    assert_eq!(prompts(b"{"), Vec::<String>::new());
+}
+
+#[test]
 fn the_upstream_gets_the_cap_and_is_asked_for_usage() {
     let edits = RequestEdits {
         model: "up",

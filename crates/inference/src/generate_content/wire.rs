@@ -5,6 +5,8 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::counting::Counted;
+
 /// A request for content.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -149,17 +151,17 @@ pub struct CountContentTokens {
 pub struct ContentTokens {
     /// How many.
     total_tokens: u64,
-    /// `exact`, or `upper_bound` where the model's tokenizer is not known: there are never more. The header
+    /// `exact`, or `upper_bound` where it is not known how the model's provider counts: there are never more. The header
     /// `x-tollgate-counting` says the same.
     #[schema(value_type = String)]
     pub(super) counting: &'static str,
 }
 
 impl ContentTokens {
-    pub(super) fn new(total_tokens: u64, counting: &'static str) -> Self {
+    pub(super) fn new(counted: Counted) -> Self {
         Self {
-            total_tokens,
-            counting,
+            total_tokens: counted.tokens,
+            counting: counted.how,
         }
     }
 }

@@ -2,19 +2,16 @@
 
 use bytes::Bytes;
 use tollgate_accounts::Caller;
-use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
 use tollgate_formats::anthropic_messages::{self, Purpose, Version};
-use tollgate_pipeline::{Pipeline, Routed};
+use tollgate_pipeline::Pipeline;
 use tollgate_types::Error;
-use tollgate_types::generate::GenerateRequest;
 
 use super::service::{asked, demand};
 use super::wire::MessageTokens;
+use crate::counting::Counting;
 use crate::{capabilities, lenient};
 
-/// The tokens as the model's provider counts them, where that is known without asking it; otherwise a bound that they
-/// cannot exceed.
 pub(super) async fn count(
     pipeline: &Pipeline,
     ctx: &RequestContext,
@@ -22,28 +19,19 @@ pub(super) async fn count(
     version: Version,
     body: Bytes,
 ) -> Result<MessageTokens, Error> {
-    let checked = lenient::checked(caller, ctx, body, |body| check(pipeline, caller, version, body))?;
-    let ((routed, mut request, mut demand), _) = checked;
-    pipeline
-        .put_files(caller.account_id(), &routed, &mut request, &mut demand)
-        .await?;
-    let text = routed.first_provider().and_then(|provider| provider.text());
-    let exact = text.and_then(|text| text.count_input(&request));
-    Ok(match exact {
-        Some(tokens) => MessageTokens::new(tokens, "exact"),
-        None => MessageTokens::new(demand.input_bound(), "upper_bound"),
-    })
+    let (counting, _) = lenient::checked(caller, ctx, body, |body| check(pipeline, caller, version, body))?;
+    Ok(MessageTokens::new(
+        counting.count(pipeline, caller.account_id()).await?,
+    ))
 }
 
-fn check(
-    pipeline: &Pipeline,
-    caller: &Caller,
-    version: Version,
-    body: &[u8],
-) -> Result<(Routed, GenerateRequest, Demand), Error> {
+fn check(pipeline: &Pipeline, caller: &Caller, version: Version, body: &[u8]) -> Result<Counting, Error> {
     let head = anthropic_messages::validate(body, version, Purpose::Count)?;
     let routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
-    let request = anthropic_messages::decode_count(body)?;
-    Ok((routed, request, demand(&head, body.len())))
+    Ok(Counting {
+        routed,
+        demand: demand(&head, body.len()),
+        request: Some(anthropic_messages::decode_count(body)?),
+    })
 }

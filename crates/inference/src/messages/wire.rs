@@ -5,6 +5,8 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::counting::Counted;
+
 /// A request for a message.
 #[derive(Serialize, ToSchema)]
 pub struct CreateMessage {
@@ -70,16 +72,16 @@ pub struct CountMessageTokens {
 pub struct MessageTokens {
     /// How many.
     input_tokens: u64,
-    /// `exact`, or `upper_bound` where the model's tokenizer is not known: there are never more. The header
+    /// `exact`, or `upper_bound` where it is not known how the model's provider counts: there are never more. The header
     /// `x-tollgate-counting` says the same.
     pub(super) counting: &'static str,
 }
 
 impl MessageTokens {
-    pub(super) fn new(input_tokens: u64, counting: &'static str) -> Self {
+    pub(super) fn new(counted: Counted) -> Self {
         Self {
-            input_tokens,
-            counting,
+            input_tokens: counted.tokens,
+            counting: counted.how,
         }
     }
 }

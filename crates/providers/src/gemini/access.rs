@@ -3,17 +3,30 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
+use bytes::Bytes;
 use tollgate_upstream::UpstreamError;
 
-use crate::http::{BaseUrl, Credential, Endpoint, EndpointError};
+use crate::http::{
+    BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts, Variant,
+};
+use crate::tokens::{Token, TokenCache, TokenError};
 
-/// An address with its credentials, and its paths so far.
+/// An address with what is shown there, and its paths so far.
 #[derive(Debug)]
 pub struct Access {
     base: BaseUrl,
     credentials: Vec<Credential>,
+    /// Shown with every request besides the credentials, which it changes too often to be one of.
+    tokens: Option<TokenCache>,
     paths: RwLock<HashMap<String, Arc<Endpoint>>>,
+}
+
+/// A request without its credentials.
+enum Asked<'a> {
+    Get,
+    Post(&'a Bytes),
 }
 
 impl Access {
@@ -24,7 +37,16 @@ impl Access {
         Ok(Self {
             base,
             credentials,
+            tokens: None,
             paths: RwLock::default(),
+        })
+    }
+
+    /// This address with a token on every request.
+    pub(crate) fn by_token(base: BaseUrl, tokens: TokenCache) -> Result<Self, EndpointError> {
+        Ok(Self {
+            tokens: Some(tokens),
+            ..Self::new(base, Vec::new())?
         })
     }
 
@@ -32,8 +54,90 @@ impl Access {
         self.base.is_secure()
     }
 
+    /// Sends a POST and answers when the response headers are there.
+    pub(super) async fn post(
+        &self,
+        http: &HttpClient,
+        path: &str,
+        body: &Bytes,
+        timeouts: Timeouts,
+    ) -> Result<Response, UpstreamError> {
+        self.send(http, path, Asked::Post(body), timeouts).await
+    }
+
+    /// Sends a GET and answers when the response headers are there.
+    pub(super) async fn get(
+        &self,
+        http: &HttpClient,
+        path: &str,
+        timeout: Duration,
+    ) -> Result<Response, UpstreamError> {
+        self.send(http, path, Asked::Get, Timeouts::brief(timeout)).await
+    }
+
+    /// A token that is refused is renewed and shown once more: with a status of 401 nothing was done for the request.
+    async fn send(
+        &self,
+        http: &HttpClient,
+        path: &str,
+        asked: Asked<'_>,
+        timeouts: Timeouts,
+    ) -> Result<Response, UpstreamError> {
+        let Some(tokens) = &self.tokens else {
+            return self.send_once(http, path, &asked, None, timeouts).await;
+        };
+        let patience = match asked {
+            // Whoever lists waits no longer than this for all of it: who does not answer is to be told apart.
+            Asked::Get => timeouts.headers / 2,
+            Asked::Post(_) => timeouts.headers,
+        };
+        let token = tokens.token(http, patience).await.map_err(TokenError::of_call)?;
+        let response = self.send_once(http, path, &asked, Some(&token), timeouts).await?;
+        if response.status != 401 {
+            return Ok(response);
+        }
+        let newer = tokens.instead_of(&token, http, patience).await;
+        match newer.map_err(TokenError::of_call)? {
+            Some(newer) => self.send_once(http, path, &asked, Some(&newer), timeouts).await,
+            None => Ok(response),
+        }
+    }
+
+    async fn send_once(
+        &self,
+        http: &HttpClient,
+        path: &str,
+        asked: &Asked<'_>,
+        token: Option<&Token>,
+        timeouts: Timeouts,
+    ) -> Result<Response, UpstreamError> {
+        let endpoint = self.at(path)?;
+        let variant = token
+            .map(|token| self.shown(path, token))
+            .transpose()
+            .map_err(|error| UpstreamError::connect(error.to_string()))?;
+        match (asked, variant) {
+            (Asked::Get, None) => http.get(&endpoint, timeouts).await,
+            (Asked::Get, Some(variant)) => http.get_variant(&endpoint, variant, timeouts).await,
+            (Asked::Post(body), None) => {
+                let body = RequestBody::from(Bytes::clone(body));
+                http.post(&endpoint, body, timeouts).await
+            }
+            (Asked::Post(body), Some(variant)) => {
+                let body = RequestBody::from(Bytes::clone(body));
+                http.post_variant(&endpoint, variant, body, timeouts).await
+            }
+        }
+    }
+
+    fn shown(&self, path: &str, token: &Token) -> Result<Variant, EndpointError> {
+        let mut variant = Variant::new(&self.base, path)?;
+        variant.insert("authorization", &token.authorization())?;
+        Ok(variant)
+    }
+
     /// The endpoint of a path. Models come from the settings and the catalog, so there are few.
-    pub(super) fn at(&self, path: &str) -> Result<Arc<Endpoint>, UpstreamError> {
+    fn at(&self, path: &str) -> Result<Arc<Endpoint>, UpstreamError> {
         let known = self
             .paths
             .read()
@@ -48,13 +152,5 @@ impl Access {
         let endpoint = Arc::new(endpoint);
         let mut paths = self.paths.write().unwrap_or_else(PoisonError::into_inner);
         Ok(paths.entry(path.to_owned()).or_insert(endpoint).clone())
-    }
-}
-
-/// The path of what a model is asked to do. Tuned models have a folder of their own in their names.
-pub(super) fn path_of(model: &str, action: &str) -> String {
-    match model.contains('/') {
-        true => format!("/{model}:{action}"),
-        false => format!("/models/{model}:{action}"),
     }
 }

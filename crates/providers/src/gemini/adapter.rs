@@ -18,13 +18,14 @@ use tollgate_upstream::{
     TextProvider, TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
-use super::access::{Access, path_of};
+use super::access::Access;
+use super::surface::Surface;
 use super::{listing, stream};
 use crate::crossing::{self, not_in_format};
-use crate::http::{EndpointError, HttpClient, RequestBody, Response, Timeouts};
+use crate::http::{EndpointError, HttpClient, Response, Timeouts};
 use crate::refusal;
 
-/// A provider that speaks Gemini's format.
+/// A provider that speaks Gemini's format, one of the two.
 #[derive(Debug)]
 pub struct Gemini {
     id: Arc<str>,
@@ -32,11 +33,17 @@ pub struct Gemini {
     origin: String,
     pub(super) http: Arc<HttpClient>,
     pub(super) access: Access,
+    pub(super) surface: Surface,
 }
 
 impl Gemini {
     /// The provider of the configuration block `id`.
-    pub fn new(id: Arc<str>, access: Access, http: Arc<HttpClient>) -> Result<Self, EndpointError> {
+    pub fn new(
+        id: Arc<str>,
+        surface: Surface,
+        access: Access,
+        http: Arc<HttpClient>,
+    ) -> Result<Self, EndpointError> {
         if access.is_secure() {
             http.check_tls()?;
         }
@@ -45,6 +52,7 @@ impl Gemini {
             id,
             http,
             access,
+            surface,
         })
     }
 
@@ -58,11 +66,7 @@ impl Gemini {
             headers: ctx.header_timeout,
             idle: ctx.idle_timeout,
         };
-        let endpoint = self.access.at(path)?;
-        let response = self
-            .http
-            .post(&endpoint, RequestBody::from(body), timeouts)
-            .await?;
+        let response = self.access.post(&self.http, path, &body, timeouts).await?;
         if !(200..300).contains(&response.status) {
             return Err(refusal::from_response(response, self.http.settings()).await);
         }
@@ -71,6 +75,12 @@ impl Gemini {
 
     /// The bytes for the upstream.
     fn prepare(&self, call: &TextCall) -> Result<Bytes, UpstreamError> {
+        let body = self.written(call)?;
+        self.surface.body(body).map_err(|error| not_in_format(&error))
+    }
+
+    /// The request in the format.
+    fn written(&self, call: &TextCall) -> Result<Bytes, UpstreamError> {
         if !call.is_in(Format::GenerateContent) {
             let mut request = crossing::common_form(call)?;
             drop_foreign_reasoning(&mut request, &self.origin);
@@ -158,11 +168,13 @@ impl TextProvider for Gemini {
     async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError> {
         let body = self.prepare(call)?;
         if !call.stream {
-            let path = path_of(&call.upstream_model, "generateContent");
+            let path = self.surface.path_of(&call.upstream_model, "generateContent");
             let response = self.post(ctx, &path, body).await?;
             return self.whole(ctx, call, response).await;
         }
-        let path = path_of(&call.upstream_model, "streamGenerateContent?alt=sse");
+        let path = self
+            .surface
+            .path_of(&call.upstream_model, "streamGenerateContent?alt=sse");
         let response = self.post(ctx, &path, body).await?;
         if response.media_type() == "text/event-stream" {
             let events = stream::open(response, call, &self.origin)?;

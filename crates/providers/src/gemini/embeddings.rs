@@ -1,24 +1,51 @@
-//! Embeddings: all texts of a call in one `:batchEmbedContents`.
+//! Embeddings: all texts of a call in one `:batchEmbedContents`, at Vertex AI in one `:predict`, which its newer models do
+//! not have.
 
 use async_trait::async_trait;
+use tollgate_formats::DecodeError;
 use tollgate_formats::embeddings::decode_request;
-use tollgate_formats::gemini::{EMBED_FIELDS, decode_embeddings, encode_embed_request};
+use tollgate_formats::gemini::{
+    EMBED_FIELDS, decode_embed_content, decode_embeddings, decode_predictions, encode_embed_content_request,
+    encode_embed_request, encode_predict_request,
+};
+use tollgate_types::embed::{EmbedRequest, EmbedResponse};
 use tollgate_upstream::{CallContext, EmbedAnswer, EmbedCall, EmbedPayload, EmbedProvider, UpstreamError};
 
-use super::access::path_of;
 use super::adapter::Gemini;
+use super::surface::Surface;
 use crate::crossing::not_in_format;
+
+/// The action of a service, how it is asked, and how its answer is read.
+type Shape = (
+    &'static str,
+    fn(&EmbedRequest) -> Result<Vec<u8>, DecodeError>,
+    fn(&[u8]) -> Result<EmbedResponse, DecodeError>,
+);
+
+fn shape(surface: &Surface, model: &str) -> Shape {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    // Google's own clients tell them apart by the name, too.
+    let is_newer = name.starts_with("gemini-") && name != "gemini-embedding-001";
+    match (surface, is_newer) {
+        (Surface::Gemini, _) => ("batchEmbedContents", encode_embed_request, decode_embeddings),
+        (Surface::Vertex { .. }, false) => ("predict", encode_predict_request, decode_predictions),
+        (Surface::Vertex { .. }, true) => {
+            ("embedContent", encode_embed_content_request, decode_embed_content)
+        }
+    }
+}
 
 #[async_trait]
 impl EmbedProvider for Gemini {
     async fn embed(&self, ctx: &CallContext, call: &EmbedCall) -> Result<EmbedAnswer, UpstreamError> {
+        let (action, encode, decode) = shape(&self.surface, &call.upstream_model);
         let mut request = decode_request(&call.body).map_err(|error| not_in_format(&error))?;
         request.model = call.upstream_model.to_string();
-        let body = encode_embed_request(&request).map_err(|error| not_in_format(&error))?;
-        let path = path_of(&call.upstream_model, "batchEmbedContents");
+        let body = encode(&request).map_err(|error| not_in_format(&error))?;
+        let path = self.surface.path_of(&call.upstream_model, action);
         let response = self.post(ctx, &path, body.into()).await?;
         let body = response.whole(self.http.settings().body_limit).await?;
-        let answer = decode_embeddings(&body).map_err(|_| {
+        let answer = decode(&body).map_err(|_| {
             UpstreamError::protocol(format!("the answer has no vectors ({} bytes)", body.len()))
         })?;
         if answer.vectors.len() != request.inputs.len() {

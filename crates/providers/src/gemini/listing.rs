@@ -1,4 +1,4 @@
-//! `GET /models`, page by page.
+//! The list of models, page by page: `GET /models`, at Vertex AI `GET /publishers/google/models`.
 
 use std::time::Duration;
 
@@ -6,7 +6,6 @@ use serde_json::Value;
 use tollgate_upstream::{ListedModel, UpstreamError};
 
 use super::adapter::Gemini;
-use crate::http::Timeouts;
 use crate::refusal;
 
 /// The most bytes of a page, and the most pages.
@@ -17,17 +16,17 @@ const METHODS: &[&str] = &["generateContent", "embedContent"];
 
 /// Every model.
 pub(super) async fn all(provider: &Gemini, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
-    let (mut models, mut path) = (Vec::new(), "/models?pageSize=1000".to_owned());
+    let first = provider.surface.listing();
+    let (mut models, mut path) = (Vec::new(), first.to_owned());
     for _ in 0..MOST_PAGES {
-        let endpoint = provider.access.at(&path)?;
-        let response = provider.http.get(&endpoint, Timeouts::brief(timeout)).await?;
+        let response = provider.access.get(&provider.http, &path, timeout).await?;
         if response.status != 200 {
             return Err(refusal::from_response(response, provider.http.settings()).await);
         }
         let (page, next) = read(&response.whole(LIMIT).await?)?;
         models.extend(page);
         match next {
-            Some(token) => path = format!("/models?pageSize=1000&pageToken={token}"),
+            Some(token) => path = format!("{first}&pageToken={token}"),
             None => break,
         }
     }
@@ -40,6 +39,7 @@ fn read(body: &[u8]) -> Result<(Vec<ListedModel>, Option<String>), UpstreamError
     let value: Value = serde_json::from_slice(body).map_err(|_| no_list())?;
     let records = value
         .get("models")
+        .or_else(|| value.get("publisherModels"))
         .and_then(Value::as_array)
         .ok_or_else(no_list)?;
     let next = value.get("nextPageToken").and_then(Value::as_str);
@@ -54,6 +54,9 @@ fn read(body: &[u8]) -> Result<(Vec<ListedModel>, Option<String>), UpstreamError
 
 fn model(record: &Value) -> Option<ListedModel> {
     let name = record.get("name")?.as_str()?;
+    if let Some(name) = name.strip_prefix("publishers/google/models/") {
+        return of_vertex(name);
+    }
     let methods = record.get("supportedGenerationMethods").and_then(Value::as_array);
     let is_known = |method: &Value| method.as_str().is_some_and(|method| METHODS.contains(&method));
     if !methods.is_none_or(|methods| methods.iter().any(is_known)) {
@@ -62,6 +65,15 @@ fn model(record: &Value) -> Option<ListedModel> {
     Some(ListedModel {
         name: name.strip_prefix("models/").unwrap_or(name).to_owned(),
         context_window: record.get("inputTokenLimit").and_then(Value::as_u64),
+    })
+}
+
+/// Vertex AI lists what else its maker has made, and does not say what can be called in this format.
+fn of_vertex(name: &str) -> Option<ListedModel> {
+    let is_known = name.starts_with("gemini-") || name.starts_with("text-") && name.contains("embedding");
+    is_known.then(|| ListedModel {
+        name: name.to_owned(),
+        context_window: None,
     })
 }
 
@@ -86,5 +98,24 @@ mod tests {
             assert!(read(wrong.as_bytes()).is_err(), "{wrong}");
         }
         assert_eq!(read(br#"{"models":[],"nextPageToken":"a b"}"#).unwrap().1, None);
+    }
+
+    #[test]
+    fn pages_of_the_other_service_are_read() {
+        let names = [
+            "gemini-3-x",
+            "text-embedding-005",
+            "text-bison",
+            "imagen-4",
+            "veo-3",
+        ];
+        let records = names.map(|name| {
+            serde_json::json!({"name": format!("publishers/google/models/{name}"), "versionId": "default"})
+        });
+        let body = serde_json::json!({"publisherModels": records, "nextPageToken": "t"}).to_string();
+        let (models, next) = read(body.as_bytes()).unwrap();
+        let shown: Vec<&str> = models.iter().map(|model| &*model.name).collect();
+        assert_eq!(shown, names[..2]);
+        assert_eq!(next.as_deref(), Some("t"));
     }
 }

@@ -1,5 +1,7 @@
 //! The adapter against a scripted upstream on loopback.
 
+mod vertex;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ pub struct EndpointError {
 }
 
 impl EndpointError {
-    pub(super) fn new(message: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
         }
@@ -100,6 +100,12 @@ impl BaseUrl {
     pub(crate) fn extended(mut self, path: &str) -> Self {
         self.prefix.push_str(path);
         self
+    }
+
+    /// The same address without the last segment of its path, and that segment with the slash before it.
+    pub(crate) fn without_last_segment(mut self) -> (Self, Option<String>) {
+        let last = self.prefix.rfind('/').map(|slash| self.prefix.split_off(slash));
+        (self, last)
     }
 
     /// Whether the path has the place of a model's name in it, as in `/openai/deployments/{model}`.

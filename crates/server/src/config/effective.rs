@@ -4,9 +4,11 @@
 use secrecy::SecretString;
 use tollgate_providers::bedrock::AccessKeys;
 use tollgate_providers::registry::{self, ProviderConfig};
+use tollgate_providers::tokens::{Identity, METADATA_HOST, METADATA_HOST_VARIABLE};
 use tollgate_providers::{discover, openai_compatible};
 
-use super::file::ProviderSection;
+use super::ConfigError;
+use super::file::{CredentialsSetting, ProviderSection};
 use super::resolve::{Config, StorageUrl};
 
 /// The preset of a block that has only an address.
@@ -56,6 +58,53 @@ impl Config {
                 .find_map(|variable| self.environment.get(variable))
         };
         section.region.clone().or_else(|| usual().map(str::to_owned))
+    }
+
+    /// The project of a provider whose preset has projects: what its block says, else what the environment says.
+    pub fn project_of(&self, name: &str, section: &ProviderSection) -> Option<String> {
+        let variables = registry::identity_variables(section.preset.as_deref().unwrap_or(name));
+        let usual = || variables.and_then(|[_, project]| self.environment.get(project));
+        section.project.clone().or_else(|| usual().map(str::to_owned))
+    }
+
+    /// As whom a provider whose preset is shown tokens asks for them: what its block says, else the key in the file that
+    /// the environment names.
+    pub fn identity_of(
+        &self,
+        name: &str,
+        section: &ProviderSection,
+    ) -> Result<Option<Identity>, ConfigError> {
+        let block = format!("providers.{name}");
+        let stated = [
+            section.credentials.is_some(),
+            section.credentials_env.is_some(),
+            section.credentials_file.is_some(),
+        ];
+        if stated.into_iter().filter(|is_stated| *is_stated).count() > 1 {
+            let message = "one of credentials, credentials_env and credentials_file is enough";
+            return Err(ConfigError::new(block, message));
+        }
+        if let Some(CredentialsSetting::Metadata) = section.credentials {
+            let host = self.environment.get(METADATA_HOST_VARIABLE);
+            return Ok(Some(Identity::Machine(host.unwrap_or(METADATA_HOST).to_owned())));
+        }
+        let variables = registry::identity_variables(section.preset.as_deref().unwrap_or(name));
+        let usual = || variables.and_then(|[file, _]| self.environment.get(file));
+        let variable = section.credentials_env.as_deref();
+        let file = section.credentials_file.as_deref();
+        let (place, file) = match (variable, file) {
+            (Some(_), _) => (format!("{block}.credentials_env"), None),
+            (None, Some(file)) => (format!("{block}.credentials_file"), Some(file)),
+            (None, None) => (block, usual()),
+        };
+        let key = self.key(&place, variable, file)?;
+        if let (Some(variable), None) = (variable, &key) {
+            return Err(ConfigError::new(
+                place,
+                format!("the variable {variable} is not set"),
+            ));
+        }
+        Ok(key.map(Identity::ServiceAccount))
     }
 
     /// The settings as TOML, without secrets, for `--print-config`. A key is shown as the name of its variable or file.
@@ -138,6 +187,9 @@ mod tests {
         printed(text, &[]);
         let shown = printed("[providers.x]\nbase_url = \"https://u:canary@h/v1\"", &[]);
         assert_eq!(shown.providers["x"].base_url.as_deref(), Some("https://…@h/v1"));
+        let text = "[providers.vertex]\nlocation = \"global\"\ncredentials_env = \"ACCOUNT\"";
+        let shown = printed(text, &[("ACCOUNT", "canary")]);
+        assert_eq!(shown.providers["vertex"].region.as_deref(), Some("global"));
     }
 
     /// Variables that are set, what a block says, and whose keys sign: id, secret, token.
@@ -191,6 +243,78 @@ mod tests {
             let found = config.region_of("x", &config.file.providers["x"]);
             assert_eq!(found.as_deref(), expected, "{preset} {said}");
         }
+    }
+
+    /// What a block says, variables that are set, and as whom tokens are asked for.
+    #[test]
+    fn an_account_is_the_one_that_the_block_means() {
+        use secrecy::ExposeSecret;
+        use tollgate_providers::tokens::Identity;
+
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str| directory.path().join(name).display().to_string();
+        std::fs::write(file("usual"), "{\"usual\":1}\n").unwrap();
+        std::fs::write(file("other"), "{\"other\":1}").unwrap();
+        let usual = file("usual");
+        let env = [
+            ("GOOGLE_APPLICATION_CREDENTIALS", usual.as_str()),
+            ("ACCOUNT", "{\"variable\":1}"),
+            ("GOOGLE_CLOUD_PROJECT", "p"),
+        ];
+        let other = format!("credentials_file = \"{}\"\n", file("other"));
+        let missing = format!("credentials_file = \"{}\"\n", file("missing"));
+        let host = [("GCE_METADATA_HOST", "127.0.0.1:9")];
+        let metadata = "credentials = \"metadata\"\n";
+        for (said, env, expected) in [
+            ("", &env[..], Ok(Some("{\"usual\":1}"))),
+            ("", &[], Ok(None)),
+            (&*other, &env[..], Ok(Some("{\"other\":1}"))),
+            (
+                "credentials_env = \"ACCOUNT\"\n",
+                &env[..],
+                Ok(Some("{\"variable\":1}")),
+            ),
+            (metadata, &env[..], Ok(Some("metadata.google.internal"))),
+            (metadata, &host[..], Ok(Some("127.0.0.1:9"))),
+            (&*missing, &env[..], Err("cannot read")),
+            (
+                "credentials_env = \"OTHER\"\n",
+                &env[..],
+                Err("the variable OTHER is not set"),
+            ),
+            (&format!("{metadata}{other}"), &env[..], Err("is enough")),
+        ] {
+            let config = load(
+                &format!("[providers.vertex]\nlocation = \"us-central1\"\n{said}"),
+                env,
+            );
+            let section = &config.file.providers["vertex"];
+            let found = config.identity_of("vertex", section);
+            let shown = found.as_ref().map(|identity| {
+                identity.as_ref().map(|identity| match identity {
+                    Identity::ServiceAccount(key) => key.expose_secret(),
+                    Identity::Machine(host) => host,
+                })
+            });
+            match (shown, expected) {
+                (Ok(shown), Ok(expected)) => assert_eq!(shown, expected, "{said}"),
+                (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
+                (shown, _) => panic!("{said}: {shown:?}"),
+            }
+            assert_eq!(
+                config.region_of("vertex", section).as_deref(),
+                Some("us-central1")
+            );
+        }
+        let config = load("[providers.vertex]\n[providers.openai]\n", &env);
+        let providers = &config.file.providers;
+        assert_eq!(
+            config.project_of("vertex", &providers["vertex"]).as_deref(),
+            Some("p")
+        );
+        assert_eq!(config.project_of("openai", &providers["openai"]), None);
+        let other = config.identity_of("openai", &providers["openai"]);
+        assert!(other.unwrap().is_none(), "it is shown no tokens");
     }
 
     /// Block, what is printed of it: preset, address, variable.

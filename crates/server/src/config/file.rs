@@ -165,8 +165,18 @@ pub struct ProviderSection {
     pub api_key_env: Option<String>,
     /// The file that holds the key.
     pub api_key_file: Option<String>,
-    /// Where in the world it is, such as `us-east-1`, for presets that have regions; `AWS_REGION` when it is not said.
+    /// Where in the world it is, such as `us-east-1`, for presets that have regions; `AWS_REGION` and the like when it is
+    /// not said.
+    #[serde(alias = "location")]
     pub region: Option<String>,
+    /// The project that is billed, for presets that have projects.
+    pub project: Option<String>,
+    /// Where tokens come from, when no key of an account is named.
+    pub credentials: Option<CredentialsSetting>,
+    /// The variable that holds the key of a service account, the whole JSON text.
+    pub credentials_env: Option<String>,
+    /// The file that holds it.
+    pub credentials_file: Option<String>,
     /// The variable that holds the id of an account's key, for presets that sign requests.
     pub access_key_id_env: Option<String>,
     /// The variable that holds its secret.
@@ -177,6 +187,14 @@ pub struct ProviderSection {
     pub default_price: Option<PricesEntry>,
     /// Whether it is used.
     pub enabled: Option<bool>,
+}
+
+/// Where tokens come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CredentialsSetting {
+    /// From the metadata server of the machine.
+    Metadata,
 }
 
 /// `[egress]`: fetching what callers name by its address.

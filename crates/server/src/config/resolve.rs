@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use secrecy::SecretString;
+use tollgate_backends::postgres;
 use tollgate_pipeline::{Drain, Retries, Settings, Timeouts};
 use tollgate_providers::egress::Allowed;
 use toml::Table;
@@ -247,7 +248,12 @@ fn storage_url(url: Option<&str>, data: &Path) -> Result<StorageUrl, ConfigError
             let said = path.parent().is_some_and(|parent| !parent.as_os_str().is_empty());
             Ok(StorageUrl::Sqlite(if said { path } else { data.join(path) }))
         }
-        Some((url, Some(("postgres" | "postgresql", _)))) => Ok(StorageUrl::Postgres(url.to_owned().into())),
+        Some((url, Some(("postgres" | "postgresql", _)))) => match postgres::check_url(url) {
+            Ok(()) => Ok(StorageUrl::Postgres(url.to_owned().into())),
+            Err(reason) => fault(&format!(
+                "{reason}: write postgres://user:password@host:5432/database"
+            )),
+        },
         Some(_) => fault("write sqlite:DIR/tollgate.db or postgres://user@host:5432/database"),
     }
 }
@@ -320,6 +326,8 @@ mod tests {
             ("[service]\nslug = \"test\"", "service.slug"),
             ("[storage]\nurl = \"mysql://x\"", "storage.url"),
             ("[storage]\nurl = \"sqlite:/x/other.db\"", "storage.url"),
+            ("[storage]\nurl = \"postgres://u:canary@:abc/d\"", "storage.url"),
+            ("[storage]\nurl = \"postgres://two words/d\"", "storage.url"),
             ("[storage]\nurl = \"postgres://u:secret@h/d\"", "service"),
             ("[timeouts]\nidle_ms = 0", "timeouts.idle_ms"),
             ("[egress]\nmost_at_once = 0", "egress.most_at_once"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tollgate_providers::registry::{key_variables, preset_names, usual_key_variable};
+use tollgate_providers::registry::{identity_variables, key_variables, preset_names, usual_key_variable};
 use tollgate_upstream::error::{UpstreamCause, UpstreamErrorKind};
 use tollgate_upstream::{ListedModel, Provider, UpstreamError};
 
@@ -94,7 +94,7 @@ fn reached(config: &Config, asked: &Asked) -> Finding {
     if error.kind == UpstreamErrorKind::Credentials {
         return Finding::fault(
             what,
-            format!("{} refuses the key: {}", origin.words(), error.detail),
+            format!("{} refuses {}: {}", origin.words(), origin.shown(), error.detail),
             origin.key_advice(&asked.name),
         );
     }
@@ -193,6 +193,8 @@ fn none_at_all(discover: bool) -> Finding {
 enum Origin<'a> {
     /// A block of the settings; the variable that has its key, as far as that is known.
     Block(Option<&'a str>),
+    /// The same for a block that is shown tokens and no key.
+    Identity,
     /// Its usual variable is set.
     Variable(&'a str),
     /// It was found on this machine.
@@ -202,6 +204,9 @@ enum Origin<'a> {
 fn origin<'a>(config: &'a Config, name: &'a str) -> Origin<'a> {
     if let Some(section) = config.file.providers.get(name) {
         let preset = section.preset.as_deref().unwrap_or(name);
+        if identity_variables(preset).is_some() {
+            return Origin::Identity;
+        }
         return Origin::Block(
             section
                 .api_key_env
@@ -218,9 +223,17 @@ fn origin<'a>(config: &'a Config, name: &'a str) -> Origin<'a> {
 impl Origin<'_> {
     fn words(&self) -> String {
         match self {
-            Origin::Block(_) => "the server of its block".to_owned(),
+            Origin::Block(_) | Origin::Identity => "the server of its block".to_owned(),
             Origin::Variable(variable) => format!("switched on by {variable}, it"),
             Origin::Found => "found on this machine, it".to_owned(),
+        }
+    }
+
+    /// What it is shown.
+    fn shown(&self) -> &'static str {
+        match self {
+            Origin::Identity => "the credentials",
+            _ => "the key",
         }
     }
 
@@ -232,6 +245,9 @@ impl Origin<'_> {
                     "put a valid key into {variable}, or name a file that holds one in providers.{name}.api_key_file"
                 )
             }
+            Origin::Identity => format!(
+                "let providers.{name}.credentials_file or .credentials_env be the key of an account that may call it, and check the clock"
+            ),
             Origin::Block(None) | Origin::Found => {
                 format!(
                     "name the variable or the file that holds a valid key: providers.{name}.api_key_env or .api_key_file"

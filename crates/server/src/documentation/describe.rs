@@ -7,10 +7,10 @@ use tollgate_types::ErrorCode;
 use utoipa::Modify;
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::header::Header;
-use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, PathItem};
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::response::Response;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{Object, OpenApi, Ref, RefOr, Server, Type};
+use utoipa::openapi::{Object, ObjectBuilder, OpenApi, Ref, RefOr, Required, Server, Type};
 
 /// The table that people read in docs/errors; its last three columns are shown by the page too.
 const ERROR_TABLE: &str = include_str!("../../../../docs/errors/README.md");
@@ -164,6 +164,18 @@ const HEADERS: &[(&str, On, bool, &str)] = &[
         "Optional hints of the request that were dropped, separated by commas.",
     ),
     (
+        "idempotency-replayed",
+        On::Work,
+        false,
+        "`true` when the request was carried out before under its idempotency key, and this is that answer.",
+    ),
+    (
+        "x-tollgate-original-request-id",
+        On::Work,
+        false,
+        "Id of the request that was carried out, on an answer that is given again.",
+    ),
+    (
         "retry-after",
         On::Failure,
         true,
@@ -229,6 +241,9 @@ pub fn tidy(document: &mut OpenApi) {
 
 fn tidy_item(item: &mut PathItem) {
     let starts_work = item.post.is_some();
+    if let Some(post) = &mut item.post {
+        post.parameters.get_or_insert_default().push(idempotency_key());
+    }
     let methods = [
         &mut item.get,
         &mut item.post,
@@ -244,6 +259,23 @@ fn tidy_item(item: &mut PathItem) {
             }
         }
     }
+}
+
+fn idempotency_key() -> RefOr<Parameter> {
+    let schema = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .min_length(Some(1))
+        .max_length(Some(255));
+    let parameter = ParameterBuilder::new()
+        .name("Idempotency-Key")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(
+            "Makes it safe to send the request again: under one key it is carried out and charged once, and its answer is \
+             given again.",
+        ))
+        .schema(Some(schema));
+    RefOr::T(parameter.build())
 }
 
 fn add_headers(response: &mut Response, status: &str, starts_work: bool) {

@@ -20,6 +20,7 @@ pub mod concurrency;
 pub mod engine;
 pub mod grant;
 pub mod hold;
+pub mod idempotency;
 pub mod key;
 pub mod price;
 pub mod response;
@@ -91,6 +92,8 @@ macro_rules! conformance_tests {
             price: recorded_then_read, recorded_stays_as_it_is, unknown_version_is_none;
             response: saved_then_read, saved_once, answers_are_of_one_account, found_by_its_items, chain_goes_back,
                 chain_is_read_up_to_its_bytes, circle_ends, deleted_once, expired_is_gone, sweep_deletes_what_expired;
+            idempotency: one_claim_is_first, answer_is_kept_for_the_same_request, released_key_is_claimed_anew,
+                abandoned_and_expired_claims_are_void, keys_are_of_one_account, sweep_deletes_what_expired;
             audit: shows_every_book, empty_database_shows_nothing;
             engine: answers_and_is_named, what_is_written_is_there_after_reopening, open_hold_survives_reopening;
         }
@@ -118,6 +121,7 @@ mod tests {
             ("engine", include_str!("engine.rs")),
             ("grant", include_str!("grant.rs")),
             ("hold", include_str!("hold.rs")),
+            ("idempotency", include_str!("idempotency.rs")),
             ("key", include_str!("key.rs")),
             ("price", include_str!("price.rs")),
             ("response", include_str!("response.rs")),

@@ -26,8 +26,8 @@ impl Shape {
             ("/responses", Shape::Responses),
         ];
         let found = ends.into_iter().find(|(end, _)| path.ends_with(end));
-        let is_content =
-            generate_content::target(path).is_some_and(|(_, action)| action != "batchEmbedContents");
+        let makes_text = |action: &str| !matches!(action, "batchEmbedContents" | "predict" | "embedContent");
+        let is_content = generate_content::target(path).is_some_and(|(_, action)| makes_text(action));
         found
             .map(|(_, shape)| shape)
             .or_else(|| is_content.then_some(Shape::Content))

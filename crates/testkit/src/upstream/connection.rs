@@ -131,6 +131,9 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
     {
         return (reply, None);
     }
+    if let Some(reply) = script.tokens_reply(request) {
+        return (reply, None);
+    }
     if !script.admits(request) {
         return (
             Reply::error(401, "invalid_api_key", "Incorrect API key provided."),
@@ -156,9 +159,17 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
     if request.method == "POST" && path.ends_with("/moderations") {
         return (script.moderations_reply(&request.body), None);
     }
-    if request.method == "POST" && generate_content::target(path).is_some() {
-        let vectors = generate_content::embeddings(&request.body);
-        return (Reply::body(200, "application/json", vectors), None);
+    if request.method == "POST"
+        && let Some((_, action)) = generate_content::target(path)
+    {
+        let vectors = || {
+            Reply::body(
+                200,
+                "application/json",
+                generate_content::vectors(action, &request.body),
+            )
+        };
+        return (script.queued_reply().unwrap_or_else(vectors), None);
     }
     if request.method == "GET" && (path.ends_with("/models") || path.ends_with("/foundation-models")) {
         return (script.models_reply(None), None);

@@ -1,5 +1,5 @@
 //! The same answers in Gemini's format: `POST …/models/{model}:generateContent` and `:streamGenerateContent`, and the
-//! vectors of `:batchEmbedContents`.
+//! vectors of `:batchEmbedContents`, `:predict` and `:embedContent`. Under `/projects/` it is as strict as Vertex AI.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub(super) fn target(path: &str) -> Option<(&str, &str)> {
     let (model, action) = target.rsplit_once(':')?;
     let is_known = matches!(
         action,
-        "generateContent" | "streamGenerateContent" | "batchEmbedContents"
+        "generateContent" | "streamGenerateContent" | "batchEmbedContents" | "predict" | "embedContent"
     );
     is_known.then_some((model, action))
 }
@@ -28,6 +28,9 @@ pub(super) fn parse(path: &str, body: &[u8]) -> Result<ChatRequest, String> {
     let Some(contents) = contents.filter(|contents| !contents.is_empty()) else {
         return Err("* GenerateContentRequest.contents: contents is not specified".to_owned());
     };
+    if path.contains("/projects/") {
+        check_vertex(&value, contents)?;
+    }
     let config = |name: &str| value.pointer(&format!("/generationConfig/{name}"));
     let text_bytes: usize = contents.iter().map(|content| text_of(content).len()).sum();
     let is_model = |content: &&&Value| content.get("role").and_then(Value::as_str) == Some("model");
@@ -55,6 +58,46 @@ pub(super) fn parse(path: &str, body: &[u8]) -> Result<ChatRequest, String> {
     })
 }
 
+/// What Vertex AI refuses and the Gemini API takes.
+fn check_vertex(body: &Value, contents: &[Value]) -> Result<(), String> {
+    let no_field = |name: &str, place: &str| {
+        format!("Invalid JSON payload received. Unknown name \"{name}\"{place}: Cannot find field.")
+    };
+    for name in ["serviceTier", "service_tier", "store", "model"] {
+        if body.get(name).is_some() {
+            return Err(no_field(name, ""));
+        }
+    }
+    for (turn, content) in contents.iter().enumerate() {
+        if !matches!(
+            content.get("role").and_then(Value::as_str),
+            Some("user" | "model")
+        ) {
+            return Err("Please use a valid role: user, model.".to_owned());
+        }
+        let parts = content.get("parts").and_then(Value::as_array);
+        for (index, part) in parts.into_iter().flatten().enumerate() {
+            for name in [
+                "functionCall",
+                "function_call",
+                "functionResponse",
+                "function_response",
+            ] {
+                if part
+                    .get(name)
+                    .is_some_and(|function| function.get("id").is_some())
+                {
+                    return Err(no_field(
+                        "id",
+                        &format!(" at 'contents[{turn}].parts[{index}].{name}'"),
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 fn text_of(content: &Value) -> String {
     let parts = content.get("parts").and_then(Value::as_array);
     let texts = parts
@@ -64,9 +107,39 @@ fn text_of(content: &Value) -> String {
     texts.collect()
 }
 
-/// The answer to `:batchEmbedContents`: a vector of three numbers for each text, told apart by its length.
-pub(super) fn embeddings(body: &[u8]) -> String {
+/// The answer to a request for vectors: three numbers for each text, told apart by its length.
+pub(super) fn vectors(action: &str, body: &[u8]) -> String {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    match action {
+        "predict" => predictions(&value),
+        "embedContent" => embedding(&value),
+        _ => embeddings(&value),
+    }
+}
+
+fn embedding(value: &Value) -> String {
+    let text = text_of(&value["content"]);
+    let tokens = text.len().div_ceil(4);
+    json!({"embedding": {"values": [0.5, -0.25, text.len()]}, "usageMetadata": {"promptTokenCount": tokens}})
+        .to_string()
+}
+
+fn predictions(value: &Value) -> String {
+    let texts = value.get("instances").and_then(Value::as_array);
+    let texts = texts
+        .into_iter()
+        .flatten()
+        .map(|instance| instance["content"].as_str().unwrap_or_default());
+    let predictions: Vec<Value> = texts
+        .map(|text| {
+            let statistics = json!({"token_count": text.len().div_ceil(4), "truncated": false});
+            json!({"embeddings": {"values": [0.5, -0.25, text.len()], "statistics": statistics}})
+        })
+        .collect();
+    json!({"predictions": predictions, "metadata": {"billableCharacterCount": 1}}).to_string()
+}
+
+fn embeddings(value: &Value) -> String {
     let requests = value.get("requests").and_then(Value::as_array);
     let texts: Vec<String> = requests
         .into_iter()

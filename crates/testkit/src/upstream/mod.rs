@@ -1,6 +1,7 @@
 //! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions`, `POST …/embeddings`,
 //! `POST …/moderations` and `POST …/responses`, Anthropic's `POST …/messages`, Gemini's
-//! `POST …/models/{model}:generateContent`, and `GET …/models`, byte by byte; other paths have what a test puts there.
+//! `POST …/models/{model}:generateContent` (also as Vertex AI takes it), and `GET …/models`, byte by byte; other paths
+//! have what a test puts there. It issues access tokens, too.
 //!
 //! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
 //! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
@@ -32,6 +33,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod token_server;
 mod writes;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -52,6 +54,7 @@ pub use reply::Reply;
 pub use served::{End, Served, Tokens};
 
 use script::Script;
+use token_server::TokenServer;
 
 /// How long [`FakeUpstream::wait_until`] waits before it gives up.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -160,6 +163,38 @@ impl FakeUpstream {
     /// Demands this key as `Authorization: Bearer`, `x-api-key` or `api-key`; others get 401.
     pub fn set_api_key(&self, key: &str) {
         self.script.change(|state| state.api_key = Some(key.to_owned()));
+    }
+
+    /// Demands access tokens from now on, and issues them. The result is the key of the account to which it does, as the
+    /// JSON text of its file; it also issues them as the metadata server of a machine.
+    pub fn issue_tokens(&self) -> String {
+        let (server, key) = TokenServer::new(format!("http://{}{}", self.address, token_server::PATH));
+        self.script.change(|state| state.tokens = Some(server));
+        key
+    }
+
+    /// Adds a reply for the next request for a token.
+    pub fn push_for_tokens(&self, reply: Reply) {
+        self.of_tokens(|server| server.queue.push_back(reply));
+    }
+
+    /// Sets how long tokens are said to hold.
+    pub fn set_token_life(&self, seconds: u64) {
+        self.of_tokens(|server| server.life = seconds);
+    }
+
+    /// Takes back all tokens that were issued.
+    pub fn revoke_tokens(&self) {
+        self.of_tokens(TokenServer::revoke);
+    }
+
+    /// How many tokens were issued.
+    pub fn token_count(&self) -> u64 {
+        self.of_tokens(|server| server.issued).unwrap_or_default()
+    }
+
+    fn of_tokens<T>(&self, change: impl FnOnce(&mut TokenServer) -> T) -> Option<T> {
+        self.script.change(|state| state.tokens.as_mut().map(change))
     }
 
     /// Whether requests are kept for [`requests`](Self::requests); a long run under load may not want that.

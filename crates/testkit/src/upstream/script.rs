@@ -12,6 +12,7 @@ use super::moderations;
 use super::received::ReceivedRequest;
 use super::reply::Reply;
 use super::served::{End, Served};
+use super::token_server::{self, TokenServer};
 
 /// Everything that the connections of one fake upstream share.
 pub(super) struct Script {
@@ -30,6 +31,7 @@ pub(super) struct State {
     pub models: Vec<String>,
     pub files: HashMap<String, Reply>,
     pub api_key: Option<String>,
+    pub tokens: Option<TokenServer>,
     pub keep_requests: bool,
     pub requests: Vec<ReceivedRequest>,
     pub request_count: u64,
@@ -50,6 +52,7 @@ impl Script {
             models: vec!["fake-model".to_owned()],
             files: HashMap::new(),
             api_key: None,
+            tokens: None,
             keep_requests: true,
             requests: Vec::new(),
             request_count: 0,
@@ -163,9 +166,25 @@ impl Script {
         scripted.unwrap_or_else(|| moderations::reply(body))
     }
 
-    /// Whether the request carries the key that is asked for, in one of the usual headers.
+    /// The next scripted reply of the common queue.
+    pub fn queued_reply(&self) -> Option<Reply> {
+        self.state().queue.pop_front()
+    }
+
+    /// The reply to a request for an access token, when they are issued here.
+    pub fn tokens_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
+        let is_asked = [token_server::PATH, token_server::METADATA_PATH].contains(&request.bare_path());
+        let mut state = self.state();
+        let server = state.tokens.as_mut().filter(|_| is_asked)?;
+        Some(server.reply(request))
+    }
+
+    /// Whether the request carries the key or the token that is asked for; keys in one of the usual headers.
     pub fn admits(&self, request: &ReceivedRequest) -> bool {
         let state = self.state();
+        if let Some(server) = &state.tokens {
+            return server.admits(request);
+        }
         let Some(key) = state.api_key.as_deref() else {
             return true;
         };

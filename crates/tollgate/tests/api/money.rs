@@ -2,5 +2,6 @@
 
 mod callers;
 mod charges;
+mod counted;
 pub mod holds;
 mod rows;

@@ -287,10 +287,12 @@ pub fn meaning(code: &str) -> (u16, &'static str) {
         "not_found" | "model_not_found" => (404, "not_found_error"),
         "method_not_allowed" => (405, "invalid_request_error"),
         "request_timeout" => (408, "invalid_request_error"),
-        "conflict" => (409, "conflict_error"),
+        "conflict" | "idempotency_in_progress" => (409, "conflict_error"),
         "request_too_large" => (413, "invalid_request_error"),
         "unsupported_media_type" => (415, "invalid_request_error"),
-        "parameter_out_of_range" | "output_blocked" => (422, "invalid_request_error"),
+        "parameter_out_of_range" | "output_blocked" | "idempotency_key_reused" => {
+            (422, "invalid_request_error")
+        }
         "rate_limit_exceeded" => (429, "rate_limit_error"),
         "internal_error" => (500, "server_error"),
         "upstream_error" => (502, "upstream_error"),

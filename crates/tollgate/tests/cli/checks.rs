@@ -135,6 +135,42 @@ fn what_the_doctor_finds_wrong_exits_3_and_holds_no_secret() {
 }
 
 #[test]
+fn a_faulty_key_of_an_account_is_found_by_the_check_and_not_shown() {
+    let installation = Installation::new();
+    let block = "[providers.vertex]\nlocation = \"us-central1\"\n";
+    let faulty = installation.write(
+        "faulty.json",
+        "{\"type\": \"service_account\", \"private_key\": \"canary\"}",
+    );
+    let cut = installation.write("cut.json", "{\"canary");
+    let of = |file: &std::path::Path| format!("{block}credentials_file = \"{}\"\n", file.display());
+    for (text, words) in [
+        (block.to_owned(), "GOOGLE_APPLICATION_CREDENTIALS"),
+        (of(&faulty), "`private_key` is not a PEM key"),
+        (of(&cut), "they are not JSON at line 1"),
+        (of(&installation.data().join("none.json")), "cannot read"),
+        (
+            format!("{block}credentials = \"metadata\"\n"),
+            "GOOGLE_CLOUD_PROJECT",
+        ),
+        (format!("{block}credentials = \"file\"\n"), "unknown variant"),
+    ] {
+        let file = installation.write("t.toml", &text);
+        let ended = installation.run(&["config", "check", "--config", file.to_str().unwrap()]);
+        assert_eq!(ended.code, 3, "{text}: {ended:?}");
+        assert!(ended.stdout.contains(words), "{text}: {ended:?}");
+        assert!(
+            !ended.stdout.contains("canary") && !ended.stderr.contains("canary"),
+            "{ended:?}"
+        );
+    }
+    let project = format!("{block}project = \"p\"\ncredentials = \"metadata\"\n");
+    let file = installation.write("t.toml", &project);
+    let ended = installation.run(&["config", "check", "--config", file.to_str().unwrap()]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+}
+
+#[test]
 fn the_document_is_the_same_for_people_and_programs() {
     let installation = Installation::new();
     let document = installation.json(&["openapi"]);

@@ -1,6 +1,7 @@
 //! `tollgate.example.toml` is true: every key is in it, with its default.
 
 use tollgate_server::config::FileConfig;
+use tollgate_testkit::upstream::FakeUpstream;
 use toml::Table;
 
 use crate::installation::Installation;
@@ -102,15 +103,23 @@ fn every_key_is_in_it() {
 
 #[test]
 fn its_blocks_fit_together() {
+    let account = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(async { FakeUpstream::start().await.issue_tokens() });
     let installation = Installation::new()
         .with("OPENAI_API_KEY", "sk-x")
+        .with("VERTEX_ACCOUNT", &account)
         .with("TOLLGATE_PEPPER", &"p".repeat(32));
     let key = installation.write("gpu-2.key", "sk-y\n");
+    let account = installation.write("account.json", &account);
     let words = installation.write("words.txt", "# words\nthermite\n");
     let patterns = installation.write("patterns.txt", "a[0-9]+\n");
     // The server of the example is not there: nobody listens on port 1 of the loopback.
     let settings = uncommented()
         .replace("/run/secrets/gpu-2", key.to_str().unwrap())
+        .replace("/run/secrets/vertex.json", account.to_str().unwrap())
         .replace("/run/secrets/moderation", key.to_str().unwrap())
         .replace("/etc/tollgate/weapons.txt", words.to_str().unwrap())
         .replace("/etc/tollgate/weapons.regex", patterns.to_str().unwrap())
@@ -119,5 +128,7 @@ fn its_blocks_fit_together() {
     let report = installation.json(&["config", "check", "--config", file.to_str().unwrap()]);
     assert_eq!(report["clean"], serde_json::json!(true), "{report}");
     let shown = installation.fine(&["serve", "--print-config", "--config", file.to_str().unwrap()]);
-    assert!(!shown.contains("sk-x") && !shown.contains("sk-y"), "{shown}");
+    for secret in ["sk-x", "sk-y", "PRIVATE"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
 }

@@ -16,7 +16,7 @@ use crate::scene::{CHAT, MOST_OUTPUT, PLAIN, Scene, assert_error, credits, flat_
 const PRICE: i64 = 1_000;
 
 /// Another account of the scene with so many nano-credits: its id and its key.
-async fn account_with(scene: &Scene, nanos: i64) -> (String, String) {
+pub async fn account_with(scene: &Scene, nanos: i64) -> (String, String) {
     let account = scene.gateway.account().await;
     if nanos > 0 {
         scene.gateway.grant(&account, &credits(nanos)).await;

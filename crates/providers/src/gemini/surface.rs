@@ -1,0 +1,151 @@
+//! The two services that speak the format: what stands where, and what each takes.
+
+use bytes::Bytes;
+use tollgate_formats::DecodeError;
+use tollgate_formats::gemini::for_vertex;
+
+use super::LOCATION_VARIABLES;
+use crate::http::{BaseUrl, EndpointError};
+
+/// The version of Vertex AI's API, when an address does not say it.
+const VERSION: &str = "/v1";
+/// The list of models; no other version has it (cloud.google.com/vertex-ai/docs/reference/rest/v1beta1/publishers.models).
+const LISTING: &str = "/v1beta1/publishers/google/models?pageSize=100";
+
+/// One of the two.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Surface {
+    /// The Gemini API.
+    Gemini,
+    /// Vertex AI.
+    Vertex {
+        /// What stands before every model and endpoint: `/v1/projects/PROJECT/locations/LOCATION`.
+        folder: String,
+    },
+}
+
+impl Surface {
+    /// That of Vertex AI for a project in a location, and the address that its paths are under: a stated one or the
+    /// location's own. A stated address may end with the API's version.
+    pub(crate) fn vertex(
+        stated: Option<&str>,
+        project: &str,
+        location: &str,
+    ) -> Result<(Self, BaseUrl), EndpointError> {
+        if !is_name(location, b"-") {
+            let [variable, _] = LOCATION_VARIABLES;
+            return Err(EndpointError::new(format!(
+                "its location is not one: write it like \"us-central1\" or \"global\", also in {variable}"
+            )));
+        }
+        if !is_name(project, b"-:.") {
+            let message = "its project is not one: write its id, like \"my-project\"";
+            return Err(EndpointError::new(message));
+        }
+        let base = BaseUrl::parse(stated.unwrap_or(&format!("https://{}", host(location))))?;
+        let (base, version) = base.without_last_segment();
+        let version = version.unwrap_or_else(|| VERSION.to_owned());
+        let folder = format!("{version}/projects/{project}/locations/{location}");
+        Ok((Surface::Vertex { folder }, base))
+    }
+
+    /// The path of what a model is asked to do. Models with a folder in their names have a place of their own: tuned ones,
+    /// and endpoints of Vertex AI.
+    pub(super) fn path_of(&self, model: &str, action: &str) -> String {
+        match (self, model.contains('/')) {
+            (Surface::Gemini, true) => format!("/{model}:{action}"),
+            (Surface::Gemini, false) => format!("/models/{model}:{action}"),
+            (Surface::Vertex { folder }, true) => format!("{folder}/{model}:{action}"),
+            (Surface::Vertex { folder }, false) => {
+                format!("{folder}/publishers/google/models/{model}:{action}")
+            }
+        }
+    }
+
+    /// The path of the list of models, with a query.
+    pub(super) fn listing(&self) -> &'static str {
+        match self {
+            Surface::Gemini => "/models?pageSize=1000",
+            Surface::Vertex { .. } => LISTING,
+        }
+    }
+
+    /// A body of the format as this service takes it.
+    pub(super) fn body(&self, body: Bytes) -> Result<Bytes, DecodeError> {
+        match self {
+            Surface::Gemini => Ok(body),
+            Surface::Vertex { .. } => for_vertex(&body),
+        }
+    }
+}
+
+/// The host of a location (cloud.google.com/vertex-ai/generative-ai/docs/learn/locations). That of the whole world has no
+/// name before it, and those of continents are of another kind.
+fn host(location: &str) -> String {
+    match location {
+        "global" => "aiplatform.googleapis.com".to_owned(),
+        "us" | "eu" => format!("aiplatform.{location}.rep.googleapis.com"),
+        _ => format!("{location}-aiplatform.googleapis.com"),
+    }
+}
+
+/// Whether it is a name of small letters, digits and these.
+fn is_name(text: &str, others: &[u8]) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || others.contains(&byte);
+    let is_path = text.bytes().all(|byte| byte == b'.');
+    !is_path && text.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_decides_about_the_address() {
+        for (stated, location, base, version) in [
+            (
+                None,
+                "us-central1",
+                "https://us-central1-aiplatform.googleapis.com",
+                "v1",
+            ),
+            (None, "global", "https://aiplatform.googleapis.com", "v1"),
+            (None, "eu", "https://aiplatform.eu.rep.googleapis.com", "v1"),
+            (
+                Some("https://psc.p.googleapis.com"),
+                "us-central1",
+                "https://psc.p.googleapis.com",
+                "v1",
+            ),
+            (Some("http://h:9/v1beta1/"), "global", "http://h:9", "v1beta1"),
+            (Some("http://h:9/cloud/v1"), "global", "http://h:9/cloud", "v1"),
+        ] {
+            let (surface, address) = Surface::vertex(stated, "p", location).unwrap();
+            assert_eq!(address.to_string(), base);
+            let folder = format!("/{version}/projects/p/locations/{location}");
+            for (model, path) in [
+                ("m", format!("{folder}/publishers/google/models/m:do")),
+                ("endpoints/7", format!("{folder}/endpoints/7:do")),
+            ] {
+                assert_eq!(surface.path_of(model, "do"), path);
+            }
+        }
+    }
+
+    #[test]
+    fn what_could_lead_elsewhere_is_no_name() {
+        for (project, location, named) in [
+            ("p", "", "location"),
+            ("p", "us-central1.example.com/", "location"),
+            ("p", "US", "location"),
+            ("", "global", "project"),
+            ("..", "global", "project"),
+            ("p/../q", "global", "project"),
+            ("p q", "global", "project"),
+        ] {
+            let message = Surface::vertex(None, project, location).unwrap_err().to_string();
+            assert!(message.contains(&format!("its {named}")), "{message}");
+        }
+        Surface::vertex(None, "example.com:my-project-1", "europe-west4").unwrap();
+    }
+}
