@@ -196,6 +196,7 @@ CREATE OR REPLACE FUNCTION settle_hold(
     p_account BYTEA, p_id BYTEA, p_charge BIGINT, p_overrun BIGINT,
     p_input BIGINT, p_cache_read BIGINT, p_cache_write BIGINT, p_input_audio BIGINT,
     p_output BIGINT, p_reasoning BIGINT, p_output_audio BIGINT,
+    p_cache_write_1h BIGINT,
     p_outcome TEXT, p_estimated BIGINT, p_provider TEXT, p_first_at BIGINT, p_ended_at BIGINT,
     OUT charged BIGINT, OUT resolved BOOLEAN, OUT available BIGINT
 ) LANGUAGE plpgsql AS $$
@@ -248,9 +249,10 @@ BEGIN
     END IF;
     INSERT INTO usage_row (account_id, id, key_id, request_id, endpoint, model, provider, price_version,
         held, charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio,
-        outcome, estimated, created_at, first_at, ended_at, included, plan_name, window_id)
+        cache_write_1h, outcome, estimated, created_at, first_at, ended_at, included, plan_name, window_id)
     VALUES (p_account, p_id, terms.key_id, terms.request_id, terms.endpoint, terms.model, p_provider,
         terms.price_version, terms.amount, charged, p_overrun, p_input, p_cache_read, p_cache_write, p_input_audio,
-        p_output, p_reasoning, p_output_audio, p_outcome, p_estimated, terms.created_at, p_first_at, p_ended_at,
+        p_output, p_reasoning, p_output_audio, p_cache_write_1h, p_outcome, p_estimated, terms.created_at, p_first_at,
+        p_ended_at,
         included, terms.plan_name, terms.window_id);
 END $$;

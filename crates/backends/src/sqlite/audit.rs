@@ -22,8 +22,8 @@ const HOLDS: &str =
 const TRANSFERS: &str = "SELECT entry_id, leg, subject, debit, credit, amount, created_at FROM transfer \
     WHERE account_id = $1";
 const USAGE: &str = "SELECT account_id, id, key_id, request_id, endpoint, model, provider, price_version, held, \
-    charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, outcome, estimated, \
-    created_at, first_at, ended_at, included, plan_name, window_id FROM usage_row WHERE account_id = $1";
+    charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, outcome, \
+    estimated, created_at, first_at, ended_at, included, plan_name, window_id FROM usage_row WHERE account_id = $1";
 
 /// How many things travel to the visitor together.
 const TOGETHER: usize = 256;

@@ -18,10 +18,15 @@ use tollgate_types::{
 const FRAME_HEAD: usize = 8;
 const HOLD: u8 = 1;
 const SETTLE: u8 = 2;
+/// A resolution with every class; one of `SETTLE` has the first of them.
+const SETTLE_WIDE: u8 = 3;
+/// Classes in a record of `SETTLE`: those that there were before any was added. The others are zero in it.
+const USUAL_CLASSES: usize = 7;
 // What has to do with a plan has kinds of its own: a journal of a version that knew none is read as before.
-const HOLD_WITH_PLAN: u8 = 3;
-const SETTLE_IN_CLOSED_WEEK: u8 = 4;
-const WINDOW: u8 = 5;
+const HOLD_WITH_PLAN: u8 = 4;
+/// A resolution with every class, in a week that is closed.
+const SETTLE_IN_CLOSED_WEEK: u8 = 5;
+const WINDOW: u8 = 6;
 
 /// A hold that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,16 +173,20 @@ impl Frame {
 
     /// Becomes the frame of a resolution.
     pub(super) fn settle(&mut self, seq: u64, settlement: &Settlement, week: Week) -> &[u8] {
-        let kind = match week {
-            Week::Open => SETTLE,
-            Week::Closed => SETTLE_IN_CLOSED_WEEK,
+        let has_rest = Unit::ALL[USUAL_CLASSES..]
+            .iter()
+            .any(|unit| settlement.usage.get(*unit) > 0);
+        let (kind, classes) = match (week, has_rest) {
+            (Week::Closed, _) => (SETTLE_IN_CLOSED_WEEK, Unit::ALL.len()),
+            (Week::Open, true) => (SETTLE_WIDE, Unit::ALL.len()),
+            (Week::Open, false) => (SETTLE, USUAL_CLASSES),
         };
         let frame = self.begin(seq, kind);
         frame.id(settlement.account.as_u128());
         frame.id(settlement.hold.as_u128());
         frame.number(settlement.charge.nanos());
         frame.number(settlement.overrun.nanos());
-        for unit in Unit::ALL {
+        for unit in Unit::ALL.into_iter().take(classes) {
             frame.number(settlement.usage.get(unit).cast_signed());
         }
         frame.text(settlement.outcome.as_str());
@@ -296,8 +305,9 @@ fn decode(fields: &mut Fields<'_>) -> Option<(u64, Record)> {
             let plan = Some(Box::new(decode_share(fields)?));
             Record::Hold(Hold { plan, ..hold })
         }
-        SETTLE => Record::Settle(decode_settlement(fields)?, Week::Open),
-        SETTLE_IN_CLOSED_WEEK => Record::Settle(decode_settlement(fields)?, Week::Closed),
+        SETTLE => Record::Settle(decode_settlement(fields, USUAL_CLASSES)?, Week::Open),
+        SETTLE_WIDE => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Open),
+        SETTLE_IN_CLOSED_WEEK => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Closed),
         WINDOW => Record::Window(decode_window(fields)?),
         _ => return None,
     };
@@ -340,14 +350,14 @@ fn decode_window(fields: &mut Fields<'_>) -> Option<Window> {
     })
 }
 
-fn decode_settlement(fields: &mut Fields<'_>) -> Option<Settlement> {
+fn decode_settlement(fields: &mut Fields<'_>, classes: usize) -> Option<Settlement> {
     Some(Settlement {
         account: AccountId::from_u128(fields.id()?),
         hold: HoldId::from_u128(fields.id()?),
         charge: Credits::from_nanos(fields.number()?),
         overrun: Credits::from_nanos(fields.number()?),
-        usage: Unit::ALL.into_iter().try_fold(Usage::ZERO, |usage, unit| {
-            Some(usage.with(unit, fields.number()?.cast_unsigned()))
+        usage: Unit::ALL[..classes].iter().try_fold(Usage::ZERO, |usage, unit| {
+            Some(usage.with(*unit, fields.number()?.cast_unsigned()))
         })?,
         outcome: Outcome::parse(fields.text()?)?,
         estimated: fields.byte()? == 1,
@@ -545,6 +555,24 @@ mod tests {
             Next::Record(44, Record::Settle(without_first, Week::Open))
         );
         assert_eq!(read(&mut rest), Next::End { torn: 0 });
+    }
+
+    #[test]
+    fn classes_that_were_added_later_make_a_record_of_their_own() {
+        let usual = Frame::default().settle(1, &settlement(), Week::Open).to_vec();
+        let hour = Settlement {
+            usage: settlement().usage.with(Unit::CacheWriteHour, 3),
+            ..settlement()
+        };
+        let wide = Frame::default().settle(2, &hour, Week::Open).to_vec();
+        // What was written before there were more classes has the length that it always had.
+        assert_eq!(wide.len(), usual.len() + size_of::<i64>());
+        let kind = |frame: &[u8]| frame[FRAME_HEAD + size_of::<u64>()];
+        assert_eq!((kind(&usual), kind(&wide)), (SETTLE, SETTLE_WIDE));
+        assert_eq!(
+            read(&mut wide.as_slice()),
+            Next::Record(2, Record::Settle(hour, Week::Open))
+        );
     }
 
     #[test]
