@@ -34,12 +34,13 @@ fuzz_target!(|data: &[u8]| {
     };
     let decoded = decoded.expect("what is valid can be decoded");
     Echo::of(&body).expect("what is valid can be said again");
-    let _ = decode_request(&encode_request(&decoded, Some(2_000)));
+    let _ = decode_request(&encode_request(&decoded, Some(2_000), true));
     let items = input_items(&body).expect("what is valid has items");
     let joined = with_items(&body, &items).expect("what is valid can be gone on from");
     assert_eq!(input_items(&joined).expect("it has items"), items);
 
     let edits = RequestEdits {
+        reasons: true,
         model: "up\"stream",
         origin: "0123456789abcdef",
         clamp_output: None,

@@ -239,6 +239,7 @@ pub(crate) struct QuantityColumns {
     output: i64,
     reasoning: i64,
     output_audio: i64,
+    cache_write_1h: i64,
 }
 
 impl TryFrom<QuantityColumns> for Usage {
@@ -253,6 +254,7 @@ impl TryFrom<QuantityColumns> for Usage {
             columns.output,
             columns.reasoning,
             columns.output_audio,
+            columns.cache_write_1h,
         ];
         Unit::ALL
             .into_iter()

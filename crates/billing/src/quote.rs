@@ -53,6 +53,8 @@ pub struct Demand {
     pub max_tokens: Option<u64>,
     /// Answers asked for.
     pub n: u64,
+    /// Whether some of the input may be kept in the provider's cache for an hour.
+    pub caches_for_an_hour: bool,
 }
 
 impl Demand {
@@ -175,7 +177,13 @@ pub fn is_worth_counting(model: &Model, demand: &Demand, available: Credits) -> 
 
 fn bound(model: &Model, demand: &Demand, output_cap: u64) -> Credits {
     let input_tokens = demand.input_bound();
-    let input = i128::from(input_tokens) * i128::from(model.prices.highest_input(input_tokens).nanos());
+    let input = i128::from(input_tokens)
+        * i128::from(
+            model
+                .prices
+                .highest_input(input_tokens, demand.caches_for_an_hour)
+                .nanos(),
+        );
     let output_tokens = i128::from(output_cap) * i128::from(demand.n.max(1));
     let output = output_tokens.saturating_mul(i128::from(model.prices.highest_output(input_tokens).nanos()));
     Credits::from_price_sum(

@@ -89,6 +89,7 @@ mod tests {
         images: 0,
         max_tokens: None,
         n: 1,
+        caches_for_an_hour: false,
     };
 
     #[test]

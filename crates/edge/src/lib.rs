@@ -8,6 +8,7 @@ pub mod error;
 pub mod failed_keys;
 pub mod family;
 pub mod idempotency;
+pub mod json;
 pub mod limits;
 pub mod query;
 pub mod shell;

@@ -1,7 +1,7 @@
 //! From any format to the common form, for those who do not care which one it was.
 
 use tollgate_types::Format;
-use tollgate_types::generate::{GenerateRequest, Part};
+use tollgate_types::generate::{GenerateRequest, Part, Tool};
 
 use crate::error::DecodeError;
 use crate::{anthropic_messages, gemini, openai_chat, openai_completions, openai_responses};
@@ -87,7 +87,9 @@ fn item_of_call(call: &str) -> String {
 /// Whether there are marks of what a provider may keep in its cache. Those without such marks leave them out.
 pub(crate) fn marks_cache(request: &GenerateRequest) -> bool {
     let mut parts = request.messages.iter().flat_map(|message| &message.parts);
-    parts.any(|part| *part == Part::CacheBreakpoint)
+    let mut tools = request.tools.iter();
+    parts.any(|part| matches!(part, Part::CacheBreakpoint(_)))
+        || tools.any(|tool| matches!(tool, Tool::Function { cache: Some(_), .. }))
 }
 
 /// Takes out the reasoning that did not come from this origin: only who sealed it can read it. Answers whether there

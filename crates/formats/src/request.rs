@@ -23,6 +23,8 @@ pub struct Media {
     pub files: u32,
     /// Those of them that are named by an address.
     pub addresses: u32,
+    /// Those of them that the caller has uploaded and names by their ids.
+    pub stored: u32,
     /// Bytes of the body that are inline media, data URLs and base64. They count in the body but are no text.
     pub inline_bytes: u64,
 }

@@ -38,6 +38,11 @@ pub fn unwrap(text: &str) -> Option<Seal> {
     })
 }
 
+/// Whether somebody else sealed it, or nobody. What never passed the gateway is the caller's to judge.
+pub(crate) fn is_foreign(seal: Option<&Seal>, origin: &str) -> bool {
+    seal.is_none_or(|seal| !seal.origin.is_empty() && seal.origin != origin)
+}
+
 fn is_origin(text: &str) -> bool {
     text.len() == ORIGIN_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

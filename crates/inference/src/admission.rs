@@ -49,5 +49,6 @@ pub(crate) fn demand(media: Media, turns: u32, body_bytes: usize) -> Demand {
         images: u64::from(media.images),
         max_tokens: None,
         n: 1,
+        caches_for_an_hour: false,
     }
 }

@@ -9,7 +9,7 @@ use tollgate_formats::{embeddings, hub, openai_completions};
 use tollgate_pipeline::{Pipeline, Routed};
 use tollgate_types::embed::EmbedInput;
 use tollgate_types::generate::{GenerateRequest, Message, Part, ResponseFormat, Role};
-use tollgate_types::{Format, Tokenizer};
+use tollgate_types::{AccountId, Error, Format, Tokenizer};
 use tollgate_upstream::{EmbedCall, ModerationCall, TextCall};
 
 const EXACT: &str = "exact";
@@ -85,7 +85,15 @@ pub(crate) struct Counting {
 impl Counting {
     /// The tokens as the model's provider counts them, where that is known without asking it; otherwise a bound that
     /// they cannot exceed.
-    pub(crate) async fn count(self, pipeline: &Pipeline) -> Counted {
+    pub(crate) async fn count(mut self, pipeline: &Pipeline, account: AccountId) -> Result<Counted, Error> {
+        if let Some(request) = &mut self.request {
+            let put = pipeline.put_files(account, &self.routed, request, &mut self.demand);
+            put.await?;
+        }
+        Ok(self.counted(pipeline).await)
+    }
+
+    async fn counted(&self, pipeline: &Pipeline) -> Counted {
         let by_bytes = Counted {
             tokens: self.demand.input_bound(),
             how: UPPER_BOUND,

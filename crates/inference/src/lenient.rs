@@ -77,7 +77,7 @@ fn drop_refused(request: &mut Value, refusal: &Error) -> Option<Vec<String>> {
     if param.starts_with("tools[") || param == "tool_choice" {
         return drop_hosted_tools(request);
     }
-    let is_hint = HINTS.contains(&param) || param.ends_with(".cache_control.ttl");
+    let is_hint = HINTS.contains(&param);
     let goes = match refusal.code {
         ErrorCode::UnknownParameter => true,
         ErrorCode::UnsupportedParameter => is_hint,
@@ -92,7 +92,7 @@ fn drop_refused(request: &mut Value, refusal: &Error) -> Option<Vec<String>> {
     Some(vec![param.to_owned()])
 }
 
-/// Takes out the member at a path such as `messages[2].cache_control.ttl`.
+/// Takes out the member at a path such as `messages[2].content[0].colour`.
 fn remove(request: &mut Value, path: &str) -> Option<()> {
     let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
     let mut place = request;

@@ -73,7 +73,7 @@ fn text_of(message: &Message) -> String {
                 said.for_each(|piece| add(piece, &mut text));
             }
             Part::Foreign { value, .. } => collect(value, &mut text),
-            Part::Image { .. } | Part::Audio { .. } | Part::CacheBreakpoint => {}
+            Part::Image { .. } | Part::Audio { .. } | Part::Stored(_) | Part::CacheBreakpoint(_) => {}
         }
     }
     message

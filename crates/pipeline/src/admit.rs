@@ -97,11 +97,11 @@ impl Pipeline {
     /// are asked for where the balance does not cover its bytes.
     pub async fn admit<C: NamesMedia>(
         &self,
-        routed: Routed,
+        mut routed: Routed,
         mut request: CallRequest<C>,
         texts: fn(&C) -> Vec<String>,
     ) -> Result<(Admission<C>, Decision), Refused> {
-        let fetched = C::fetch_media(self, &routed, &mut request).await;
+        let fetched = C::fetch_media(self, &mut routed, &mut request).await;
         fetched.map_err(|error| Refused { error, tokens: None })?;
         let demand = routed.demand(request.demand);
         let tokens = tokens_to_reserve(&demand);

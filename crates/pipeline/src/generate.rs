@@ -50,6 +50,7 @@ impl Operation for TextCall {
         let quote = admission.hold.terms().quote;
         call.clamp_output = quote.must_clamp.then_some(quote.output_cap);
         call.output_cap = quote.output_cap;
+        call.reasons = admission.model.reasoning;
         let ctx = pipeline.context(admission);
         match text.generate(&ctx, &call).await? {
             TextReply::Whole(mut answer) => {

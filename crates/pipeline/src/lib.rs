@@ -34,12 +34,11 @@ use tollgate_accounts::Limiter;
 use tollgate_catalog::Catalog;
 use tollgate_storage::LedgerStore;
 use tollgate_types::Clock;
-use tollgate_upstream::Fetcher;
 
 pub use admit::{Admission, CallRequest};
 pub use embed::Embedded;
 pub use health::Health;
-pub use media::NamesMedia;
+pub use media::{MediaSources, NamesMedia};
 pub use moderate::Moderated;
 pub use policy::Policy;
 pub use route::{Providers, Route, Routed};
@@ -57,8 +56,8 @@ pub struct Pipeline {
     pub limiter: Arc<Limiter>,
     /// The books.
     pub ledger: Arc<dyn LedgerStore>,
-    /// Fetches what callers name by its address.
-    pub fetcher: Arc<dyn Fetcher>,
+    /// Where media are that callers name instead of sending them.
+    pub media: MediaSources,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Time-outs, retries, drain.
@@ -81,7 +80,7 @@ impl Pipeline {
         providers: Arc<Providers>,
         limiter: Arc<Limiter>,
         ledger: Arc<dyn LedgerStore>,
-        fetcher: Arc<dyn Fetcher>,
+        media: MediaSources,
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
@@ -92,7 +91,7 @@ impl Pipeline {
             providers,
             limiter,
             ledger,
-            fetcher,
+            media,
             clock,
             settings,
             policy: ArcSwapOption::empty(),

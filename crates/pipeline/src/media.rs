@@ -1,34 +1,47 @@
-//! Before stage 2: media that a caller names by their addresses are fetched where an upstream takes bytes only. Nothing
-//! is held yet, since what a document costs depends on its bytes; everything that can be refused for nothing was.
+//! Before stage 2: media that a caller names are put in the place of their names. What is at an address is fetched where
+//! an upstream takes bytes only; what the caller has uploaded is read from its file, since no upstream knows our ids.
+//! Nothing is held yet, since what a document costs depends on its bytes; everything that can be refused for nothing was.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tollgate_billing::{Demand, Hold};
-use tollgate_types::generate::{File, GenerateRequest, Part};
-use tollgate_types::{Error, ErrorCode};
-use tollgate_upstream::{EmbedCall, FetchError, FetchRequest, Fetched, MediaKind, ModerationCall, TextCall};
+use tollgate_storage::{FileError, FileSource};
+use tollgate_types::generate::{File, GenerateRequest, Part, Stored};
+use tollgate_types::{AccountId, Error, ErrorCode, Retry};
+use tollgate_upstream::{EmbedCall, FetchError, FetchRequest, Fetcher, MediaKind, ModerationCall, TextCall};
 
 use crate::Pipeline;
 use crate::admit::CallRequest;
 use crate::route::Routed;
 
-/// The most media that are fetched for one request.
+/// The most media that are fetched or read for one request.
 const MOST_MEDIA: usize = 16;
 /// The most bytes of them together: as many as may stand in a request.
 const MOST_BYTES: u64 = 32 << 20;
-/// How many are fetched at once.
+/// How many are fetched or read at once.
 const AT_ONCE: usize = 4;
 
-/// A call whose caller may name media by their addresses.
+/// Where media are that callers name instead of sending them.
+pub struct MediaSources {
+    /// Fetches what they name by its address.
+    pub fetcher: Arc<dyn Fetcher>,
+    /// Reads what they have uploaded and name by its id.
+    pub files: Arc<dyn FileSource>,
+}
+
+/// A call whose caller may name media instead of sending them.
 pub trait NamesMedia: Sized + Send + Sync {
-    /// Has those fetched that a candidate needs as bytes, puts them into the call and counts them in its demand.
+    /// Puts those into the call that its candidates need as bytes, and counts them in its demand. Candidates that cannot
+    /// be sent what was found are left out.
     fn fetch_media(
         pipeline: &Pipeline,
-        routed: &Routed,
+        routed: &mut Routed,
         request: &mut CallRequest<Self>,
     ) -> impl Future<Output = Result<(), Error>> + Send {
         let _ = (pipeline, routed, request);
@@ -43,7 +56,7 @@ impl NamesMedia for ModerationCall {}
 impl NamesMedia for TextCall {
     async fn fetch_media(
         pipeline: &Pipeline,
-        routed: &Routed,
+        routed: &mut Routed,
         request: &mut CallRequest<Self>,
     ) -> Result<(), Error> {
         let Some(common) = &request.call.common else {
@@ -53,25 +66,17 @@ impl NamesMedia for TextCall {
         if wanted.is_empty() {
             return Ok(());
         }
-        if let Some(one_too_many) = wanted.get(MOST_MEDIA) {
-            let what = format!("is one more than the {MOST_MEDIA} that are fetched for a request");
-            return Err(refusal(&one_too_many.param, &what));
-        }
+        let has_files = wanted.iter().any(Wanted::is_stored);
         let account = request.caller.account_id();
-        Hold::check(&*pipeline.ledger, account, &routed.model, &request.demand).await?;
-        let fetched: Vec<(Wanted, Fetched)> = stream::iter(wanted)
-            .map(|wanted| pipeline.fetch_one(wanted))
-            .buffered(AT_ONCE)
-            .try_collect()
-            .await?;
         let mut with_bytes = GenerateRequest::clone(common);
-        let mut total = 0;
-        for (wanted, fetched) in fetched {
-            total += fetched.bytes.len() as u64;
-            if total > MOST_BYTES {
-                return Err(refusal(&wanted.param, &FetchError::TooLarge.to_string()));
-            }
-            put(&mut with_bytes, &wanted, &fetched, &mut request.demand);
+        check_number(&wanted)?;
+        Hold::check(&*pipeline.ledger, account, &routed.model, &request.demand).await?;
+        pipeline
+            .put_wanted(account, wanted, &mut with_bytes, &mut request.demand)
+            .await?;
+        if has_files {
+            // What a file is was not known when the candidates were asked.
+            routed.retain_carriers(request.call.format, &with_bytes, true)?;
         }
         let call = &mut request.call;
         call.common = Some(Arc::new(with_bytes));
@@ -81,17 +86,79 @@ impl NamesMedia for TextCall {
 }
 
 impl Pipeline {
-    async fn fetch_one(&self, wanted: Wanted) -> Result<(Wanted, Fetched), Error> {
+    /// Puts the bytes of files that the caller has uploaded into a request that is not sent, such as one whose tokens
+    /// are counted, and counts them in its demand.
+    pub async fn put_files(
+        &self,
+        account: AccountId,
+        routed: &Routed,
+        request: &mut GenerateRequest,
+        demand: &mut Demand,
+    ) -> Result<(), Error> {
+        let mut wanted = wanted(routed, request);
+        wanted.retain(Wanted::is_stored);
+        check_number(&wanted)?;
+        self.put_wanted(account, wanted, request, demand).await
+    }
+
+    async fn put_wanted(
+        &self,
+        account: AccountId,
+        wanted: Vec<Wanted>,
+        request: &mut GenerateRequest,
+        demand: &mut Demand,
+    ) -> Result<(), Error> {
+        let found: Vec<(Wanted, Found)> = stream::iter(wanted)
+            .map(|wanted| self.find(account, wanted))
+            .buffered(AT_ONCE)
+            .try_collect()
+            .await?;
+        let mut total = 0;
+        for (wanted, found) in found {
+            total += found.bytes.len() as u64;
+            if total > MOST_BYTES {
+                return Err(refusal(&wanted.param, FetchError::TooLarge));
+            }
+            put(request, &wanted, found, demand);
+        }
+        Ok(())
+    }
+
+    async fn find(&self, account: AccountId, wanted: Wanted) -> Result<(Wanted, Found), Error> {
+        let found = match &wanted.source {
+            Source::Address(url) => self.fetch_one(url, &wanted).await,
+            Source::File(id) => self.read_one(account, id, &wanted).await,
+        };
+        found.map(|found| (wanted, found))
+    }
+
+    async fn fetch_one(&self, url: &str, wanted: &Wanted) -> Result<Found, Error> {
         let request = FetchRequest {
-            url: &wanted.url,
+            url,
             kind: wanted.kind,
             most_bytes: MOST_BYTES,
-            media_types: &wanted.media_types,
+            media_types: wanted.media_types.as_deref().unwrap_or_default(),
         };
-        match self.fetcher.fetch(&request).await {
-            Ok(fetched) => Ok((wanted, fetched)),
-            Err(error) => Err(refusal(&wanted.param, &error.to_string())),
+        let fetched = self.media.fetcher.fetch(&request).await;
+        let fetched = fetched.map_err(|error| refusal(&wanted.param, error))?;
+        Ok(Found {
+            bytes: fetched.bytes,
+            media_type: fetched.media_type.into(),
+            filename: None,
+        })
+    }
+
+    async fn read_one(&self, account: AccountId, id: &str, wanted: &Wanted) -> Result<Found, Error> {
+        let read = self.media.files.read(account, id, wanted.kind.most_bytes()).await;
+        let file = read.map_err(|error| not_read(error, &wanted.param))?;
+        if !wanted.takes(&file.media_type) {
+            return Err(refusal(&wanted.param, FetchError::WrongType));
         }
+        Ok(Found {
+            bytes: file.bytes.into(),
+            media_type: file.media_type.into(),
+            filename: Some(file.filename),
+        })
     }
 }
 
@@ -103,7 +170,7 @@ impl Routed {
             .any(|kind| self.media_types(*kind).is_some())
     }
 
-    /// Whether something of the request is to be fetched.
+    /// Whether something of the request is to be fetched or read.
     pub fn must_fetch(&self, request: &GenerateRequest) -> bool {
         !wanted(self, request).is_empty()
     }
@@ -118,15 +185,48 @@ impl Routed {
     }
 }
 
-/// A part to be fetched, and where it stands.
+/// A part to be put in the place of its name, and where it stands.
 struct Wanted {
     message: usize,
     part: usize,
     /// As the caller knows it.
     param: String,
-    url: String,
+    source: Source,
     kind: MediaKind,
-    media_types: Vec<&'static str>,
+    /// What it may be, where that is known before it is sent.
+    media_types: Option<Vec<&'static str>>,
+}
+
+/// How the caller named it.
+enum Source {
+    Address(String),
+    File(String),
+}
+
+/// What was there.
+struct Found {
+    bytes: Bytes,
+    media_type: Cow<'static, str>,
+    filename: Option<String>,
+}
+
+impl Wanted {
+    fn is_stored(&self) -> bool {
+        matches!(self.source, Source::File(_))
+    }
+
+    /// Whether a file of this type is of the kind that the caller said, and may be taken by a candidate. Texts need no
+    /// type: whether they can be sent is seen when they are there.
+    fn takes(&self, media_type: &str) -> bool {
+        let is_of_kind = match media_type.split('/').next() {
+            Some("image") => self.kind == MediaKind::Image,
+            Some("audio" | "video") => false,
+            _ => self.kind == MediaKind::Document,
+        };
+        let taken = self.media_types.as_ref();
+        let is_text = media_type.starts_with("text/");
+        is_of_kind && (is_text || taken.is_none_or(|types| types.contains(&media_type)))
+    }
 }
 
 fn wanted(routed: &Routed, request: &GenerateRequest) -> Vec<Wanted> {
@@ -134,60 +234,107 @@ fn wanted(routed: &Routed, request: &GenerateRequest) -> Vec<Wanted> {
     for (message, turn) in request.messages.iter().enumerate() {
         let mut place = 0;
         for (part, content) in turn.parts.iter().enumerate() {
-            if let Some((kind, url)) = address_of(content)
-                && let Some(media_types) = routed.media_types(kind)
-            {
-                found.push(Wanted {
-                    message,
-                    part,
-                    param: turn.place.part(place),
-                    url: url.to_owned(),
-                    kind,
-                    media_types,
-                });
+            if let Some((kind, source)) = source_of(content) {
+                let media_types = routed.media_types(kind);
+                let (is_wanted, param) = match content {
+                    Part::Stored(stored) => (true, format!("{}.{}", turn.place.part(place), stored.field)),
+                    _ => (media_types.is_some(), turn.place.part(place)),
+                };
+                if is_wanted {
+                    found.push(Wanted {
+                        message,
+                        part,
+                        param,
+                        source,
+                        kind,
+                        media_types,
+                    });
+                }
             }
             // A mark is none of the caller's parts.
-            place += usize::from(*content != Part::CacheBreakpoint);
+            place += usize::from(!matches!(content, Part::CacheBreakpoint(_)));
         }
     }
     found
 }
 
-fn address_of(part: &Part) -> Option<(MediaKind, &str)> {
+fn check_number(wanted: &[Wanted]) -> Result<(), Error> {
+    let Some(one_too_many) = wanted.get(MOST_MEDIA) else {
+        return Ok(());
+    };
+    let what = format!("is one more than the {MOST_MEDIA} that are fetched for a request");
+    Err(refusal(&one_too_many.param, what))
+}
+
+/// What a part is and how it is named, if it is not inline.
+fn source_of(part: &Part) -> Option<(MediaKind, Source)> {
     let is_inline = |url: &str| {
         url.get(..5)
             .is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
     };
     match part {
-        Part::Image { url, .. } if !is_inline(url) => Some((MediaKind::Image, url)),
-        Part::File(File { url: Some(url), .. }) => Some((MediaKind::Document, url)),
+        Part::Image { url, .. } if !is_inline(url) => Some((MediaKind::Image, Source::Address(url.clone()))),
+        Part::File(File { url: Some(url), .. }) => Some((MediaKind::Document, Source::Address(url.clone()))),
+        Part::Stored(Stored { id, is_picture, .. }) => {
+            let kind = if *is_picture {
+                MediaKind::Image
+            } else {
+                MediaKind::Document
+            };
+            Some((kind, Source::File(id.clone())))
+        }
         _ => None,
     }
 }
 
-/// Puts what was fetched in the place of its address. A picture is charged by its size on the model's grid, whatever its
+/// Puts what was found in the place of its name. A picture is charged by its size on the model's grid, whatever its
 /// bytes; other media at most by their bytes.
-fn put(request: &mut GenerateRequest, wanted: &Wanted, fetched: &Fetched, demand: &mut Demand) {
+fn put(request: &mut GenerateRequest, wanted: &Wanted, found: Found, demand: &mut Demand) {
+    let place = &mut request.messages[wanted.message].parts[wanted.part];
     let data_url = || {
-        let data = STANDARD.encode(&fetched.bytes);
-        format!("data:{};base64,{data}", fetched.media_type)
+        let data = STANDARD.encode(&found.bytes);
+        format!("data:{};base64,{data}", found.media_type)
     };
-    match &mut request.messages[wanted.message].parts[wanted.part] {
-        Part::Image { url, .. } => *url = data_url(),
-        Part::File(file) => {
-            file.url = None;
-            let content = if fetched.media_type.starts_with("text/") {
-                file.text
-                    .insert(String::from_utf8_lossy(&fetched.bytes).into_owned())
-            } else {
-                file.data.insert(data_url())
-            };
-            demand.media_bytes = demand.media_bytes.saturating_add(content.len() as u64);
-        }
-        _ => {}
+    let (detail, filename) = match place {
+        Part::Image { detail, .. } => (detail.take(), None),
+        Part::File(file) => (None, file.filename.take()),
+        Part::Stored(stored) => (stored.detail.take(), stored.filename.take()),
+        _ => (None, None),
+    };
+    if wanted.kind == MediaKind::Image {
+        let url = data_url();
+        *place = Part::Image { url, detail };
+        return;
     }
+    let is_text = found.media_type.starts_with("text/");
+    let text = is_text.then(|| String::from_utf8_lossy(&found.bytes).into_owned());
+    let data = (!is_text).then(data_url);
+    let bytes = text.iter().chain(&data).map(String::len).sum::<usize>() as u64;
+    demand.media_bytes = demand.media_bytes.saturating_add(bytes);
+    *place = Part::File(File {
+        text,
+        data,
+        filename: filename.or(found.filename),
+        url: None,
+    });
 }
 
-fn refusal(param: &str, what: &str) -> Error {
+fn refusal(param: &str, what: impl std::fmt::Display) -> Error {
     Error::new(ErrorCode::InvalidParameter, format!("'{param}' {what}.")).with_param(param)
+}
+
+fn not_read(error: FileError, param: &str) -> Error {
+    match error {
+        FileError::NotFound => {
+            let message = format!("'{param}' names no file of this account.");
+            Error::new(ErrorCode::NotFound, message).with_param(param)
+        }
+        FileError::TooLarge => refusal(param, FetchError::TooLarge),
+        FileError::Storage(error) => {
+            let message = "The gateway cannot reach its storage at the moment. Retry with backoff.";
+            Error::new(ErrorCode::Overloaded, message)
+                .with_retry(Retry::After(Duration::from_secs(2)))
+                .with_source(error.to_string())
+        }
+    }
 }

@@ -102,6 +102,7 @@ impl Structured {
             images: once.images.saturating_mul(2),
             max_tokens: once.max_tokens,
             n: once.n.saturating_mul(2),
+            caches_for_an_hour: once.caches_for_an_hour,
         }
     }
 

@@ -14,9 +14,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use axum::body::Body;
+use axum::BoxError;
+use axum::body::{Body, Bytes, HttpBody};
 use axum::response::Response;
-use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -48,9 +48,14 @@ pub struct App {
 }
 
 impl App {
-    async fn serve(&self, peer: IpAddr, request: http::Request<Incoming>) -> Response {
+    /// The answer to a request from this address.
+    pub async fn serve<B>(&self, peer: IpAddr, request: http::Request<B>) -> Response
+    where
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
         let mut router = self.router.clone();
-        let routed = |request: http::Request<Incoming>| async move {
+        let routed = |request: http::Request<B>| async move {
             let request = request.map(Body::new);
             let mut serve = |request: http::Request<Body>| {
                 let answer = router.call(request);

@@ -19,7 +19,7 @@ use tollgate_edge::websocket::Sessions;
 use tollgate_edge::{AccessLog, Idempotency, Shell};
 use tollgate_inference::Inference;
 use tollgate_inference::responses::Kept;
-use tollgate_storage::{Compat, Grant, KeyMode};
+use tollgate_storage::{Compat, Grant, KeyMode, NoFiles};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
 
@@ -69,7 +69,8 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     let domains = Arc::new(wiring::serving_domains(&config).await?);
     secrets::make_private_dir(&config.data)?;
     self_test::prove(&domains).await?;
-    let services = Arc::new(wiring::services(&config, domains.clone(), http));
+    let services = wiring::services(&config, domains.clone(), http, Arc::new(NoFiles));
+    let services = Arc::new(services);
     reload::install(&services, assembled).await?;
     chores::sweep(&domains).await;
 
@@ -155,12 +156,13 @@ async fn stop_gracefully(
     false
 }
 
-fn start_workers(
+/// What serves requests over these services: every room behind the shell.
+pub fn app(
     config: &Config,
     services: &Services,
     draining: &Arc<AtomicBool>,
     stop: &CancellationToken,
-) -> Result<Workers> {
+) -> App {
     let domains = &services.domains;
     let server = &config.file.server;
     let inference = Inference {
@@ -193,7 +195,7 @@ fn start_workers(
         AccessLogSetting::Errors => AccessLog::Errors,
         AccessLogSetting::All => AccessLog::All,
     };
-    let app = App {
+    App {
         shell: Shell::new(
             domains.clock.clone(),
             domains.ids.clone(),
@@ -211,7 +213,17 @@ fn start_workers(
             config.pipeline_settings().hold_lifetime(),
         ),
         calls: services.pipeline.calls.clone(),
-    };
+    }
+}
+
+fn start_workers(
+    config: &Config,
+    services: &Services,
+    draining: &Arc<AtomicBool>,
+    stop: &CancellationToken,
+) -> Result<Workers> {
+    let app = app(config, services, draining, stop);
+    let server = &config.file.server;
     let settings = ListenSettings {
         head_timeout: Duration::from_millis(config.file.timeouts.request_headers_ms),
         per_address: server.connections_per_address,

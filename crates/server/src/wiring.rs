@@ -9,10 +9,10 @@ use tollgate_accounts::{KeyShape, Keys, KeysConfig, Limiter, Vault};
 use tollgate_backends::{postgres, sqlite};
 use tollgate_catalog::Catalog;
 use tollgate_edge::Gate;
-use tollgate_pipeline::{Pipeline, Providers};
+use tollgate_pipeline::{MediaSources, Pipeline, Providers};
 use tollgate_providers::egress::SystemResolver;
 use tollgate_providers::{EgressClient, EgressSettings, HttpClient};
-use tollgate_storage::Storage;
+use tollgate_storage::{FileSource, Storage};
 use tollgate_types::Clock;
 use tollgate_types::clock::SystemClock;
 use tollgate_types::id::IdSource;
@@ -151,15 +151,24 @@ fn egress(config: &Config, http: &Arc<HttpClient>) -> EgressClient {
     EgressClient::new(settings, Arc::new(SystemResolver), http.clone())
 }
 
-/// Builds what serves requests.
-pub fn services(config: &Config, domains: Arc<Domains>, http: Arc<HttpClient>) -> Services {
+/// Builds what serves requests. `files` has what callers have uploaded.
+pub fn services(
+    config: &Config,
+    domains: Arc<Domains>,
+    http: Arc<HttpClient>,
+    files: Arc<dyn FileSource>,
+) -> Services {
     let providers = Arc::new(Providers::default());
+    let media = MediaSources {
+        fetcher: Arc::new(egress(config, &http)),
+        files,
+    };
     let pipeline = Arc::new(Pipeline::new(
         domains.catalog.clone(),
         providers.clone(),
         domains.limiter.clone(),
         domains.storage.ledger.clone(),
-        Arc::new(egress(config, &http)),
+        media,
         domains.clock.clone(),
         config.pipeline_settings(),
     ));

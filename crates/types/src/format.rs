@@ -19,6 +19,14 @@ pub enum Format {
 }
 
 impl Format {
+    /// Whether it has a place for what a provider seals its reasoning with.
+    pub const fn carries_seals(self) -> bool {
+        matches!(
+            self,
+            Format::Messages | Format::Responses | Format::GenerateContent
+        )
+    }
+
     /// The parameter that carries what the model reads.
     pub const fn input(self) -> &'static str {
         match self {

@@ -121,11 +121,18 @@ pub struct Place {
     pub content: String,
     /// Index of its first part there; `None` when the content is one text.
     pub first: Option<usize>,
+    /// Path of the first part, when it stands apart from the others.
+    pub apart: Option<String>,
 }
 
 impl Place {
     /// Path of the part with this index.
     pub fn part(&self, index: usize) -> String {
+        let index = match (&self.apart, index.checked_sub(1)) {
+            (None, _) => index,
+            (Some(apart), None) => return apart.clone(),
+            (Some(_), Some(after)) => after,
+        };
         match self.first {
             Some(first) => format!("{}[{}]", self.content, first + index),
             None => self.content.clone(),
@@ -162,10 +169,13 @@ pub enum Part {
         /// `wav` or `mp3`.
         format: String,
     },
-    /// A document, by id, as a data URL, at an address or as its text.
+    /// A document, as a data URL, at an address or as its text.
     File(File),
-    /// What stands before it in this turn may be kept in the provider's cache.
-    CacheBreakpoint,
+    /// What the caller has uploaded and names by its id. Its bytes are put in its place before a call reaches a
+    /// provider, which never sees the id.
+    Stored(Stored),
+    /// What stands before it in this turn may be kept in the provider's cache, for so long.
+    CacheBreakpoint(CacheLife),
     /// Something that only the caller's own format has.
     Foreign {
         /// Its type there.
@@ -203,11 +213,19 @@ pub struct Seal {
     pub data: String,
 }
 
+/// How long a provider keeps what it wrote into its cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum CacheLife {
+    /// Five minutes after it was last read.
+    #[default]
+    FiveMinutes,
+    /// An hour, at a price of its own.
+    OneHour,
+}
+
 /// A document. One of the ways to get at its content is there.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct File {
-    /// Id of an uploaded file.
-    pub file_id: Option<String>,
     /// Data URL.
     pub data: Option<String>,
     /// Address.
@@ -216,6 +234,21 @@ pub struct File {
     pub text: Option<String>,
     /// Name shown to the model.
     pub filename: Option<String>,
+}
+
+/// Something that the caller has uploaded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// Its id, as the caller wrote it.
+    pub id: String,
+    /// Whether it is to be a picture; otherwise it is to be a document.
+    pub is_picture: bool,
+    /// How closely to look at a picture.
+    pub detail: Option<String>,
+    /// Name shown to the model, instead of the file's own.
+    pub filename: Option<String>,
+    /// Where the id stands within the part: `file.file_id`.
+    pub field: &'static str,
 }
 
 /// A call that the model asks for.
@@ -244,6 +277,8 @@ pub enum Tool {
         parameters: Option<Value>,
         /// Whether the arguments are forced to match the schema.
         strict: Option<bool>,
+        /// Whether the tools up to this one may be kept in the provider's cache, and for how long.
+        cache: Option<CacheLife>,
     },
     /// A tool with free-text input, perhaps under a grammar.
     Custom {

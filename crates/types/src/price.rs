@@ -8,7 +8,8 @@ use crate::usage::{Unit, Usage};
 type Table = [Option<Credits>; Unit::ALL.len()];
 
 /// Prices of one model by class. A class without a price of its own is charged like the class it belongs to:
-/// reasoning like output, every kind of input like input; audio output like output.
+/// reasoning like output, every kind of input like input, but for what is kept in a cache for an hour, which is twice
+/// as dear; audio output like output.
 ///
 /// Some makers charge the whole of a request more when its prompt is long. Written down, such a price is
 /// `class>tokens`: `input>272000` is the price of input for prompts of more than 272,000 tokens.
@@ -110,14 +111,14 @@ impl Prices {
             Unit::Output
         };
         let plain_parent = self.listed(parent).unwrap_or(Credits::ZERO);
-        let plain = self.listed(unit).unwrap_or(plain_parent);
+        let plain = self.listed(unit).unwrap_or_else(|| unlisted(unit, plain_parent));
         let Some(long) = self.long.filter(|long| input_tokens > long.above) else {
             return plain;
         };
         match (long.per_million[unit as usize], long.per_million[parent as usize]) {
             (Some(own), _) => own,
             (None, Some(dearer)) if !plain_parent.is_zero() => in_proportion(plain, dearer, plain_parent),
-            (None, Some(dearer)) => dearer,
+            (None, Some(dearer)) => unlisted(unit, dearer),
             (None, None) => plain,
         }
     }
@@ -128,9 +129,13 @@ impl Prices {
     }
 
     /// The highest price of any input class for a prompt of at most this many tokens: an upper bound for input whose
-    /// class is not known yet.
-    pub fn highest_input(&self, most_tokens: u64) -> Credits {
-        self.highest(true, most_tokens)
+    /// class is not known yet. Nothing is kept in a cache for an hour unless a request says so.
+    pub fn highest_input(&self, most_tokens: u64, caches_for_an_hour: bool) -> Credits {
+        let plain = self.highest(true, most_tokens);
+        match caches_for_an_hour {
+            true => plain.max(self.either(Unit::CacheWriteHour, most_tokens)),
+            false => plain,
+        }
     }
 
     /// The highest price of any output class for a prompt of at most this many tokens.
@@ -139,9 +144,15 @@ impl Prices {
     }
 
     fn highest(&self, input: bool, most_tokens: u64) -> Credits {
-        let of_kind = Unit::ALL.into_iter().filter(|unit| unit.is_input() == input);
-        let either = of_kind.flat_map(|unit| [self.price(unit, 0), self.price(unit, most_tokens)]);
-        either.max().unwrap_or(Credits::ZERO)
+        let of_kind = |unit: &Unit| unit.is_input() == input && *unit != Unit::CacheWriteHour;
+        let prices = Unit::ALL.into_iter().filter(of_kind);
+        let prices = prices.map(|unit| self.either(unit, most_tokens));
+        prices.max().unwrap_or(Credits::ZERO)
+    }
+
+    /// The higher of the prices of a class for a short prompt and for one of this many tokens.
+    fn either(&self, unit: Unit, most_tokens: u64) -> Credits {
+        self.price(unit, 0).max(self.price(unit, most_tokens))
     }
 
     /// What a usage costs; rounded up once.
@@ -154,6 +165,14 @@ impl Prices {
             })
             .fold(0_i128, i128::saturating_add);
         Credits::from_price_sum(sum, discount)
+    }
+}
+
+/// What a class without a price of its own costs where the one that it belongs to costs so much.
+fn unlisted(unit: Unit, parent: Credits) -> Credits {
+    match unit {
+        Unit::CacheWriteHour => Credits::from_nanos(parent.nanos().saturating_mul(2)),
+        _ => parent,
     }
 }
 
@@ -223,7 +242,7 @@ mod tests {
         assert_eq!(prices.cost(&usage, Discount::NONE), credits("0.01475"));
         assert_eq!(prices.per_million(Unit::Reasoning), credits("10"));
         assert_eq!(prices.per_million(Unit::CacheWrite), credits("2.50"));
-        assert_eq!(prices.highest_input(1), credits("2.50"));
+        assert_eq!(prices.highest_input(1, false), credits("2.50"));
     }
 
     #[test]
@@ -253,7 +272,7 @@ mod tests {
             credits("0.002204"),
             "the cache rises with the input"
         );
-        assert_eq!(prices.highest_input(1_000), credits("2"));
+        assert_eq!(prices.highest_input(1_000, false), credits("2"));
         assert_eq!(prices.highest_output(1_001), credits("15"));
         let again = prices
             .entries()
@@ -264,6 +283,27 @@ mod tests {
         for bad in ["inputs", "input>", "input>x", ">5", "input>2000"] {
             assert!(prices.with_named(bad, Credits::ZERO).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_hour_in_the_cache_costs_its_own_price_or_twice_the_input() {
+        let prices = Prices::default()
+            .with(Unit::Input, credits("4"))
+            .with(Unit::CacheWrite, credits("5"));
+        let usage = Usage::tokens(0, 0).with(Unit::CacheWriteHour, 1_000);
+        assert_eq!(prices.cost(&usage, Discount::NONE), credits("0.008"));
+        assert_eq!(
+            prices.highest_input(1, false),
+            credits("5"),
+            "who asks for none holds for none"
+        );
+        assert_eq!(prices.highest_input(1, true), credits("8"));
+        let named = prices.with_named("cache_write_1h", credits("7")).unwrap();
+        assert_eq!(named.cost(&usage, Discount::NONE), credits("0.007"));
+        assert_eq!(named.highest_input(1, true), credits("7"));
+        let long = prices.with_named("input>10", credits("6")).unwrap();
+        assert_eq!(long.cost(&usage, Discount::NONE), credits("0.012"));
+        assert!(Prices::free().with(Unit::CacheRead, Credits::ZERO).is_free());
     }
 
     #[test]

@@ -21,11 +21,13 @@ pub enum Unit {
     Reasoning,
     /// Audio tokens of the output.
     OutputAudio,
+    /// Input tokens that the provider wrote into its cache for an hour; `CacheWrite` has the others.
+    CacheWriteHour,
 }
 
 impl Unit {
     /// Every class, in the order of storage.
-    pub const ALL: [Unit; 7] = [
+    pub const ALL: [Unit; 8] = [
         Unit::Input,
         Unit::CacheRead,
         Unit::CacheWrite,
@@ -33,6 +35,7 @@ impl Unit {
         Unit::Output,
         Unit::Reasoning,
         Unit::OutputAudio,
+        Unit::CacheWriteHour,
     ];
 
     /// The name used in configuration, in storage and on the wire.
@@ -45,6 +48,7 @@ impl Unit {
             Unit::Output => "output",
             Unit::Reasoning => "reasoning",
             Unit::OutputAudio => "output_audio",
+            Unit::CacheWriteHour => "cache_write_1h",
         }
     }
 
@@ -57,7 +61,7 @@ impl Unit {
     pub const fn is_input(self) -> bool {
         matches!(
             self,
-            Unit::Input | Unit::CacheRead | Unit::CacheWrite | Unit::InputAudio
+            Unit::Input | Unit::CacheRead | Unit::CacheWrite | Unit::CacheWriteHour | Unit::InputAudio
         )
     }
 }
@@ -92,6 +96,12 @@ impl Usage {
     /// The quantity of a class.
     pub const fn get(&self, unit: Unit) -> u64 {
         self.quantities[unit as usize]
+    }
+
+    /// Tokens that the provider wrote into its cache, for however long.
+    pub fn cache_written(&self) -> u64 {
+        self.get(Unit::CacheWrite)
+            .saturating_add(self.get(Unit::CacheWriteHour))
     }
 
     /// Classes with a quantity above zero.

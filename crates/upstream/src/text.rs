@@ -61,6 +61,10 @@ pub struct TextCall {
     pub include_usage: bool,
     /// A cap on output tokens that the gateway sets because the caller set none and the balance covers no more.
     pub clamp_output: Option<u64>,
+    /// Names of previews of `format` that the caller asks for and an upstream of it may be told of.
+    pub previews: Vec<&'static str>,
+    /// Whether the model reasons, as far as the catalog knows.
+    pub reasons: bool,
     /// Output tokens that the hold covers: the cap for a format that needs one, when the caller set none.
     pub output_cap: u64,
 }
@@ -161,6 +165,12 @@ pub trait TextProvider: Send + Sync {
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
         let _ = request;
         Ok(Vec::new())
+    }
+
+    /// Whether it leaves out reasoning of a call in a format that it takes, because another provider sealed it.
+    fn leaves_out_reasoning(&self, call: &TextCall) -> bool {
+        let _ = call;
+        false
     }
 
     /// The media types of a kind that its upstream takes as bytes alone; `None` when it takes addresses, or nothing of the

@@ -42,7 +42,7 @@ impl LedgerStore for Ledger {
     async fn settle(&self, settlement: Settlement) -> Result<Resolution> {
         let mut statement = sqlx::query(
             "SELECT charged, resolved, available
-            FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
+            FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
         );
         statement = statement
             .bind(settlement.account.as_u128().to_be_bytes())

@@ -54,7 +54,8 @@ const TOTALS: &str = filtered!(
         LEAST(sum(input_audio), 9223372036854775807)::bigint AS input_audio,
         LEAST(sum(output), 9223372036854775807)::bigint AS output,
         LEAST(sum(reasoning), 9223372036854775807)::bigint AS reasoning,
-        LEAST(sum(output_audio), 9223372036854775807)::bigint AS output_audio
+        LEAST(sum(output_audio), 9223372036854775807)::bigint AS output_audio,
+        LEAST(sum(cache_write_1h), 9223372036854775807)::bigint AS cache_write_1h
     FROM usage_row",
     "GROUP BY group_name ORDER BY group_name"
 );

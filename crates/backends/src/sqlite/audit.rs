@@ -22,8 +22,8 @@ const HOLDS: &str = "SELECT id, amount, expires_at FROM hold WHERE account_id = 
 const TRANSFERS: &str = "SELECT entry_id, leg, subject, debit, credit, amount, created_at FROM transfer \
     WHERE account_id = $1";
 const USAGE: &str = "SELECT account_id, id, key_id, request_id, endpoint, model, provider, price_version, held, \
-    charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, outcome, estimated, \
-    created_at, first_at, ended_at FROM usage_row WHERE account_id = $1";
+    charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, outcome, \
+    estimated, created_at, first_at, ended_at FROM usage_row WHERE account_id = $1";
 
 /// How many things travel to the visitor together.
 const TOGETHER: usize = 256;

@@ -158,6 +158,11 @@ impl Kind<'_> {
 }
 
 /// Classes that most calls have no tokens of.
-pub(super) const RARE: [Unit; 3] = [Unit::CacheWrite, Unit::InputAudio, Unit::OutputAudio];
+pub(super) const RARE: [Unit; 4] = [
+    Unit::CacheWrite,
+    Unit::InputAudio,
+    Unit::OutputAudio,
+    Unit::CacheWriteHour,
+];
 /// The others, in the order of the columns of the statements.
 pub(super) const USUAL: [Unit; 4] = [Unit::Input, Unit::CacheRead, Unit::Output, Unit::Reasoning];

@@ -15,6 +15,10 @@ use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId,
 const FRAME_HEAD: usize = 8;
 const HOLD: u8 = 1;
 const SETTLE: u8 = 2;
+/// A resolution with every class; one of `SETTLE` has the first of them.
+const SETTLE_WIDE: u8 = 3;
+/// Classes in a record of `SETTLE`: those that there were before any was added. The others are zero in it.
+const USUAL_CLASSES: usize = 7;
 
 /// A hold that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,12 +84,19 @@ impl Frame {
 
     /// Becomes the frame of a resolution.
     pub(super) fn settle(&mut self, seq: u64, settlement: &Settlement) -> &[u8] {
-        let frame = self.begin(seq, SETTLE);
+        let has_rest = Unit::ALL[USUAL_CLASSES..]
+            .iter()
+            .any(|unit| settlement.usage.get(*unit) > 0);
+        let (kind, classes) = match has_rest {
+            true => (SETTLE_WIDE, Unit::ALL.len()),
+            false => (SETTLE, USUAL_CLASSES),
+        };
+        let frame = self.begin(seq, kind);
         frame.id(settlement.account.as_u128());
         frame.id(settlement.hold.as_u128());
         frame.number(settlement.charge.nanos());
         frame.number(settlement.overrun.nanos());
-        for unit in Unit::ALL {
+        for unit in Unit::ALL.into_iter().take(classes) {
             frame.number(settlement.usage.get(unit).cast_signed());
         }
         frame.text(settlement.outcome.as_str());
@@ -183,7 +194,8 @@ fn decode(fields: &mut Fields<'_>) -> Option<(u64, Record)> {
     let seq = fields.number()?.cast_unsigned();
     let record = match fields.byte()? {
         HOLD => Record::Hold(decode_hold(fields)?),
-        SETTLE => Record::Settle(decode_settlement(fields)?),
+        SETTLE => Record::Settle(decode_settlement(fields, USUAL_CLASSES)?),
+        SETTLE_WIDE => Record::Settle(decode_settlement(fields, Unit::ALL.len())?),
         _ => return None,
     };
     fields.0.is_empty().then_some((seq, record))
@@ -204,14 +216,14 @@ fn decode_hold(fields: &mut Fields<'_>) -> Option<Hold> {
     })
 }
 
-fn decode_settlement(fields: &mut Fields<'_>) -> Option<Settlement> {
+fn decode_settlement(fields: &mut Fields<'_>, classes: usize) -> Option<Settlement> {
     Some(Settlement {
         account: AccountId::from_u128(fields.id()?),
         hold: HoldId::from_u128(fields.id()?),
         charge: Credits::from_nanos(fields.number()?),
         overrun: Credits::from_nanos(fields.number()?),
-        usage: Unit::ALL.into_iter().try_fold(Usage::ZERO, |usage, unit| {
-            Some(usage.with(unit, fields.number()?.cast_unsigned()))
+        usage: Unit::ALL[..classes].iter().try_fold(Usage::ZERO, |usage, unit| {
+            Some(usage.with(*unit, fields.number()?.cast_unsigned()))
         })?,
         outcome: Outcome::parse(fields.text()?)?,
         estimated: fields.byte()? == 1,
@@ -322,6 +334,21 @@ mod tests {
         assert_eq!(read(&mut rest), Next::Record(43, Record::Hold(with_key)));
         assert_eq!(read(&mut rest), Next::Record(44, Record::Settle(without_first)));
         assert_eq!(read(&mut rest), Next::End { torn: 0 });
+    }
+
+    #[test]
+    fn classes_that_were_added_later_make_a_record_of_their_own() {
+        let usual = Frame::default().settle(1, &settlement()).to_vec();
+        let hour = Settlement {
+            usage: settlement().usage.with(Unit::CacheWriteHour, 3),
+            ..settlement()
+        };
+        let wide = Frame::default().settle(2, &hour).to_vec();
+        // What was written before there were more classes has the length that it always had.
+        assert_eq!(wide.len(), usual.len() + size_of::<i64>());
+        let kind = |frame: &[u8]| frame[FRAME_HEAD + size_of::<u64>()];
+        assert_eq!((kind(&usual), kind(&wide)), (SETTLE, SETTLE_WIDE));
+        assert_eq!(read(&mut wide.as_slice()), Next::Record(2, Record::Settle(hour)));
     }
 
     #[test]

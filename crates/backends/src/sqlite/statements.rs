@@ -48,14 +48,17 @@ const LEGS_PLAIN_TAIL: &str = ") AS call CROSS JOIN (VALUES (1, 'credits', 'hold
 // A request's first hold has the request's id, which then is not given twice.
 const USAGE: &str = "INSERT OR ROLLBACK INTO usage_row (endpoint, model, provider, price_version, outcome, estimated, \
     account_id, id, key_id, request_id, created_at, first_at, ended_at, held, charge, \
-    input, cache_read, output, reasoning, cache_write, input_audio, output_audio, overrun) \
+    input, cache_read, output, reasoning, cache_write, input_audio, output_audio, \
+    cache_write_1h, overrun) \
     SELECT ?, ?, ?, ?, ?, ?, column1, column2, column3, coalesce(column4, column2), column5, column6, column7, \
-    column8, column9, column10, column11, column12, column13, column14, column15, column16, column17 FROM (";
+    column8, column9, column10, column11, column12, column13, column14, column15, column16, column17, \
+    column18 FROM (";
 const USAGE_PLAIN: &str = "INSERT OR ROLLBACK INTO usage_row (endpoint, model, provider, price_version, outcome, \
     estimated, account_id, id, key_id, request_id, created_at, first_at, ended_at, held, charge, \
-    input, cache_read, output, reasoning, cache_write, input_audio, output_audio, overrun) \
+    input, cache_read, output, reasoning, cache_write, input_audio, output_audio, \
+    cache_write_1h, overrun) \
     SELECT ?, ?, ?, ?, ?, ?, column1, column2, column3, coalesce(column4, column2), column5, column6, column7, \
-    column8, column9, column10, column11, column12, column13, 0, 0, 0, 0 FROM (";
+    column8, column9, column10, column11, column12, column13, 0, 0, 0, 0, 0 FROM (";
 // An upsert, because a planner that is given a list of rows may choose to look at every balance instead. The new balance
 // is made before the row is proposed, which must keep the table's rules itself; where there is no row it is null.
 const BALANCE: &str = "INSERT OR ROLLBACK INTO ledger_account (kind, account_id, balance) \
@@ -74,7 +77,7 @@ impl BatchWriter {
             hold_leg: Bulk::new(HOLD_LEG, 5, HOLD_LEG_TAIL),
             legs: Bulk::new(LEGS, 8, LEGS_TAIL),
             legs_plain: Bulk::new(LEGS_PLAIN, 6, LEGS_PLAIN_TAIL),
-            usage: Bulk::new(USAGE, 17, ")"),
+            usage: Bulk::new(USAGE, 18, ")"),
             usage_plain: Bulk::new(USAGE_PLAIN, 13, ")"),
             balance: Bulk::new(BALANCE, 2, BALANCE_TAIL),
         }

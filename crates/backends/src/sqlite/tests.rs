@@ -96,7 +96,7 @@ fn rows_that_are_kept_for_ever_cannot_be_changed() {
         for statement in [
             "INSERT INTO transfer VALUES (x'01', x'02', 0, 'grant', 'cash', 'credits', 5, 0, NULL, NULL, NULL)",
             "INSERT INTO usage_row VALUES (x'01', x'02', NULL, x'02', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'ok', \
-             0, 0, NULL, 0)",
+             0, 0, NULL, 0, 0)",
             "INSERT INTO price_version VALUES (1, 'm', '{}', 0)",
         ] {
             connection.execute(statement).await.unwrap();

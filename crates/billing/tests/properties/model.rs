@@ -77,9 +77,10 @@ pub fn demand() -> impl Strategy<Value = Demand> {
         prop_oneof![4 => Just(0), 1 => 0..50_u64],
         option::of(prop_oneof![1 => Just(0), 4 => 1..100_000_u64, 4 => 1..=u64::from(u32::MAX)]),
         1..=128_u64,
+        any::<bool>(),
     )
         .prop_map(
-            |(text_bytes, tokens, messages, media_bytes, images, max_tokens, n)| Demand {
+            |(text_bytes, tokens, messages, media_bytes, images, max_tokens, n, caches_for_an_hour)| Demand {
                 text_bytes,
                 tokens,
                 messages,
@@ -87,6 +88,7 @@ pub fn demand() -> impl Strategy<Value = Demand> {
                 images,
                 max_tokens,
                 n,
+                caches_for_an_hour,
             },
         )
 }
@@ -102,7 +104,13 @@ pub fn usage_within(demand: &Demand, quote: &Quote, shares: &[u64]) -> Usage {
     let mut input = demand.input_bound();
     let mut output = quote.output_cap * demand.n;
     let mut usage = Usage::ZERO;
-    for (unit, share) in Unit::ALL.into_iter().zip(shares) {
+    // Only who asks for the one-hour cache is charged for it.
+    let is_asked = |unit: &Unit| *unit != Unit::CacheWriteHour || demand.caches_for_an_hour;
+    for (unit, share) in Unit::ALL
+        .into_iter()
+        .zip(shares)
+        .filter(|(unit, _)| is_asked(unit))
+    {
         let left = if unit.is_input() { &mut input } else { &mut output };
         let part = (u128::from(*share) * (u128::from(*left) + 1)) >> 64;
         let part = u64::try_from(part).unwrap();

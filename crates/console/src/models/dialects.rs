@@ -1,5 +1,6 @@
 //! The catalog in the shapes of other families of clients, at the same paths.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate_types::{Error, ErrorCode};
 
@@ -20,17 +21,59 @@ pub(super) enum Dialect {
 const USUAL_PAGE: usize = 50;
 const LARGEST_PAGE: usize = 1_000;
 
-/// The list for clients of messages. It is whole.
-pub(super) fn messages_list(records: &[ModelRecord]) -> Value {
-    let data: Vec<Value> = records.iter().map(messages_record).collect();
+/// Models of a page for clients of messages, when the request does not say.
+const USUAL_LIMIT: usize = 20;
+
+/// Which page clients of messages ask for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct MessagesQuery {
+    limit: Option<String>,
+    after_id: Option<String>,
+    before_id: Option<String>,
+}
+
+/// A page for clients of messages: the models behind one, or those before one, or the first ones. `has_more` says whether
+/// there are more in that direction.
+pub(super) fn messages_page(records: &[ModelRecord], query: &MessagesQuery) -> Result<Value, Error> {
+    let limit = limit(query.limit.as_deref())?;
+    let place = |name: &str, id: &str| {
+        let found = records.iter().position(|record| record.id == id);
+        found.ok_or_else(|| invalid(name, "is not the id of a listed model"))
+    };
+    let (start, end, has_more) = match (query.after_id.as_deref(), query.before_id.as_deref()) {
+        (Some(_), Some(_)) => return Err(invalid("before_id", "cannot stand beside 'after_id'")),
+        (None, Some(id)) => {
+            let end = place("before_id", id)?;
+            let start = end.saturating_sub(limit);
+            (start, end, start > 0)
+        }
+        (after, None) => {
+            let start = after.map_or(Ok(0), |id| place("after_id", id).map(|place| place + 1))?;
+            let end = start.saturating_add(limit).min(records.len());
+            (start, end, end < records.len())
+        }
+    };
+    let page = &records[start..end];
+    let data: Vec<Value> = page.iter().map(messages_record).collect();
     let id = |record: Option<&ModelRecord>| record.map(|record| record.id.clone());
-    json!({
+    Ok(json!({
         "object": "list",
         "data": data,
-        "first_id": id(records.first()),
-        "last_id": id(records.last()),
-        "has_more": false,
-    })
+        "first_id": id(page.first()),
+        "last_id": id(page.last()),
+        "has_more": has_more,
+    }))
+}
+
+fn limit(text: Option<&str>) -> Result<usize, Error> {
+    let number = text.map_or(Ok(USUAL_LIMIT), str::parse);
+    let limit = number.ok().filter(|limit| (1..=LARGEST_PAGE).contains(limit));
+    limit.ok_or_else(|| invalid("limit", "is a whole number from 1 to 1000"))
+}
+
+fn invalid(name: &str, what: &str) -> Error {
+    Error::new(ErrorCode::InvalidParameter, format!("'{name}' {what}.")).with_param(name)
 }
 
 /// A record that clients of messages read, with every other field as it is.
@@ -62,17 +105,17 @@ pub(super) fn content_page(records: &[ModelRecord], query: Option<&str>) -> Resu
         match text.filter(|text| !text.is_empty()).map(str::parse) {
             None => Ok(None),
             Some(Ok(number)) => Ok(Some(number)),
-            Some(Err(_)) => {
-                let message = format!("'{name}' must be a whole number that is not negative.");
-                Err(Error::new(ErrorCode::InvalidParameter, message).with_param(name))
-            }
+            Some(Err(_)) => Err(invalid(name, "must be a whole number that is not negative")),
         }
     };
     let size = match number("pageSize")? {
         None | Some(0) => USUAL_PAGE,
         Some(size) => size.min(LARGEST_PAGE),
     };
-    let start = number("pageToken")?.unwrap_or(0).min(records.len());
+    let start = number("pageToken")?.unwrap_or(0);
+    if start > records.len() {
+        return Err(invalid("pageToken", "is no token of a page"));
+    }
     let end = (start + size).min(records.len());
     let models: Vec<Value> = records[start..end].iter().map(content_record).collect();
     let mut page = json!({"models": models});

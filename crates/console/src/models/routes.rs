@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, State};
-use axum::http::HeaderMap;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, RawQuery, State};
+use axum::http::{HeaderMap, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tollgate_accounts::Caller;
@@ -15,7 +16,7 @@ use tollgate_types::{Error, ErrorCode};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::dialects::{self, Dialect};
+use super::dialects::{self, Dialect, MessagesQuery};
 use super::wire::{ModelList, ModelRecord};
 use crate::Console;
 
@@ -38,7 +39,7 @@ fn dialect(ctx: &RequestContext, headers: &HeaderMap) -> Dialect {
 }
 
 /// Lists the models that can be called. A 200 shows that the key works. Clients of messages (`anthropic-version`) get
-/// their fields besides, those of generated content (`x-goog-api-key`, `x-goog-api-client`) get their own list, which is
+/// their fields besides, in pages (`limit`, `after_id`, `before_id`), those of generated content (`x-goog-api-key`, `x-goog-api-client`) get their own list, which is
 /// also at `/v1beta/models`, with `pageSize` and `pageToken`.
 #[utoipa::path(
     get, path = "/v1/models", tag = "Models", operation_id = "list_models",
@@ -50,14 +51,23 @@ async fn list_models(
     Context(ctx): Context,
     State(catalog): State<Arc<Catalog>>,
     headers: HeaderMap,
-    RawQuery(query): RawQuery,
+    uri: Uri,
 ) -> Result<Response, ApiError> {
     let data = records(&catalog, &caller);
     Ok(match dialect(&ctx, &headers) {
         Dialect::Common => Json(ModelList { object: "list", data }).into_response(),
-        Dialect::Messages => Json(dialects::messages_list(&data)).into_response(),
-        Dialect::GenerateContent => Json(dialects::content_page(&data, query.as_deref())?).into_response(),
+        Dialect::Messages => {
+            let query = Query::<MessagesQuery>::try_from_uri(&uri).map_err(unreadable)?;
+            Json(dialects::messages_page(&data, &query)?).into_response()
+        }
+        Dialect::GenerateContent => Json(dialects::content_page(&data, uri.query())?).into_response(),
     })
+}
+
+/// A name twice, or bytes that are no text.
+fn unreadable(_: QueryRejection) -> Error {
+    let message = "The query string cannot be read: send 'limit', 'after_id' and 'before_id' once each.";
+    Error::new(ErrorCode::InvalidParameter, message)
 }
 
 async fn list_content_models(

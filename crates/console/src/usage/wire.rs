@@ -180,8 +180,10 @@ pub struct UsageClasses {
     pub input_tokens: u64,
     /// Read from the provider's cache.
     pub cache_read_tokens: u64,
-    /// Written into it.
+    /// Written into it for some minutes.
     pub cache_write_tokens: u64,
+    /// Written into it for an hour.
+    pub cache_write_1h_tokens: u64,
     /// Of sound that went in.
     pub input_audio_tokens: u64,
     /// Of the visible answer.
@@ -225,6 +227,7 @@ impl From<&Usage> for UsageClasses {
             input_tokens: usage.get(Unit::Input),
             cache_read_tokens: usage.get(Unit::CacheRead),
             cache_write_tokens: usage.get(Unit::CacheWrite),
+            cache_write_1h_tokens: usage.get(Unit::CacheWriteHour),
             input_audio_tokens: usage.get(Unit::InputAudio),
             output_tokens: usage.get(Unit::Output),
             reasoning_tokens: usage.get(Unit::Reasoning),

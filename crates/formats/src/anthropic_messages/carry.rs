@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 use tollgate_types::generate::{File, GenerateRequest, Message, Part, Role, Tool};
 use tollgate_types::{Error, ErrorCode};
 
-use super::encode::{inline, parted};
+use super::encode::{SAFETY_IDENTIFIER, end_user, inline, parted};
 
 const PICTURES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
@@ -62,6 +62,9 @@ pub fn carry(request: &GenerateRequest) -> Result<Vec<String>, Error> {
     }
     carry_messages(request)?;
     let mut ignored = carry_extra(request)?;
+    if request.user.is_none() && end_user(request).is_some() {
+        ignored.retain(|name| name != SAFETY_IDENTIFIER);
+    }
     let details = |part: &Part| matches!(part, Part::Image { detail: Some(_), .. });
     if request
         .messages
@@ -127,8 +130,8 @@ fn carry_message(message: &Message) -> Result<(), Error> {
     for part in &message.parts {
         let fits = match part {
             // A mark at the part before it.
-            Part::CacheBreakpoint => continue,
-            Part::Text(_) | Part::Refusal(_) | Part::Reasoning(_) => true,
+            Part::CacheBreakpoint(_) => continue,
+            Part::Text(_) | Part::Refusal(_) | Part::Reasoning(_) | Part::Stored(_) => true,
             Part::Image { url, .. } => {
                 inline(url).is_none_or(|(media_type, _)| PICTURES.contains(&media_type))
             }

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tollgate_types::generate::{
-    File, GenerateRequest, Message, Part, Place, Reasoning, ResponseFormat, Role, Sampling, Thinking, Tool,
-    ToolCall, ToolChoice,
+    CacheLife, File, GenerateRequest, Message, Part, Place, Reasoning, ResponseFormat, Role, Sampling,
+    Stored, Thinking, Tool, ToolCall, ToolChoice,
 };
 
 use super::head::{Purpose, Version};
@@ -33,6 +33,11 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
     let mut messages: Vec<Message> = request.system.into_iter().map(system_from_wire).collect();
     for (index, message) in request.messages.into_iter().enumerate() {
         messages_from_wire(message, index, &mut messages);
+    }
+    // Automatic: at the end of what there is to keep.
+    if let Some(last) = messages.last_mut() {
+        let mark = request.cache_control.as_ref().and_then(cache_life);
+        last.parts.extend(mark.map(Part::CacheBreakpoint));
     }
     let choice = request.tool_choice.unwrap_or_default();
     let config = request.output_config.unwrap_or_default();
@@ -86,6 +91,7 @@ fn system_from_wire(system: wire::Content) -> Message {
         path: "system".to_owned(),
         content: "system".to_owned(),
         first: matches!(system, wire::Content::Blocks(_)).then_some(0),
+        apart: None,
     };
     Message {
         role: Role::System,
@@ -142,17 +148,21 @@ fn place(path: &str, first: Option<usize>) -> Place {
         path: path.to_owned(),
         content: format!("{path}.content"),
         first,
+        apart: None,
     }
 }
 
 fn result_from_wire(block: wire::Block, path: &str) -> Message {
+    let mark = block.cache_control.as_ref().and_then(cache_life);
     let content = block
         .content
         .unwrap_or_else(|| wire::Content::Text(String::new()));
     let first = matches!(content, wire::Content::Blocks(_)).then_some(0);
+    let mut parts = parts_from_wire(content);
+    parts.extend(mark.map(Part::CacheBreakpoint));
     Message {
         role: Role::Tool,
-        parts: parts_from_wire(content),
+        parts,
         tool_call_id: block.tool_use_id,
         is_error: block.is_error.unwrap_or(false),
         place: place(path, first),
@@ -161,14 +171,22 @@ fn result_from_wire(block: wire::Block, path: &str) -> Message {
 }
 
 fn block_into(block: wire::Block, turn: &mut Message) {
-    let is_cached = block.cache_control.as_ref().is_some_and(|mark| !mark.is_null());
+    let mark = block.cache_control.as_ref().and_then(cache_life);
     if block.kind == "tool_use" {
         turn.tool_calls.push(call_from_wire(block));
     } else {
         turn.parts.push(part_from_wire(block));
-        if is_cached {
-            turn.parts.push(Part::CacheBreakpoint);
-        }
+    }
+    // Calls have no place for a mark: what stands before them is kept.
+    turn.parts.extend(mark.map(Part::CacheBreakpoint));
+}
+
+/// How long a mark asks to keep what stands before it; nothing where there is none.
+fn cache_life(mark: &Value) -> Option<CacheLife> {
+    match mark {
+        Value::Null => None,
+        mark if mark["ttl"] == "1h" => Some(CacheLife::OneHour),
+        _ => Some(CacheLife::FiveMinutes),
     }
 }
 
@@ -219,6 +237,7 @@ pub(super) fn part_from_wire(mut block: wire::Block) -> Part {
             url: data_url(source),
             detail: None,
         },
+        ("image", "file") => stored(source, None, true),
         // Neither citations nor a context have a place in the common form.
         ("document", "base64") if !cites && block.context.is_none() => Part::File(File {
             filename: block.title,
@@ -230,6 +249,7 @@ pub(super) fn part_from_wire(mut block: wire::Block) -> Part {
             url: source.url,
             ..File::default()
         }),
+        ("document", "file") if !cites && block.context.is_none() => stored(source, block.title, false),
         ("document", "text") if !cites && block.context.is_none() => Part::File(File {
             filename: block.title,
             text: source.data,
@@ -245,6 +265,16 @@ pub(super) fn part_from_wire(mut block: wire::Block) -> Part {
             }
         }
     }
+}
+
+fn stored(source: wire::SourceObject, filename: Option<String>, is_picture: bool) -> Part {
+    Part::Stored(Stored {
+        id: source.file_id.unwrap_or_default(),
+        is_picture,
+        detail: None,
+        filename,
+        field: "source.file_id",
+    })
 }
 
 /// Whether citations are asked for, or made: `{"enabled": false}` asks for none.
@@ -278,6 +308,7 @@ fn tool_from_wire(tool: Value) -> Option<Tool> {
         description: tool.get("description").and_then(Value::as_str).map(str::to_owned),
         parameters: tool.get("input_schema").cloned(),
         strict: tool.get("strict").and_then(Value::as_bool),
+        cache: tool.get("cache_control").and_then(cache_life),
     })
 }
 

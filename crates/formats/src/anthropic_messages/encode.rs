@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tollgate_types::generate::{
-    File, GenerateRequest, Message, Part, ResponseFormat, Role, Thinking, Tool, ToolChoice,
+    CacheLife, File, GenerateRequest, Message, Part, ResponseFormat, Role, Thinking, Tool, ToolChoice,
 };
 
 use super::head::Version;
@@ -29,12 +29,21 @@ pub fn encode_request(request: &GenerateRequest, output_cap: u64) -> Vec<u8> {
         output_config: config_to_wire(request),
         thinking,
         response_format: None,
-        metadata: request
-            .user
-            .clone()
-            .map(|user| wire::Metadata { user_id: Some(user) }),
+        cache_control: None,
+        metadata: end_user(request).map(|user| wire::Metadata {
+            user_id: Some(user.to_owned()),
+        }),
     })
 }
+
+/// The end user, by either of the names that other formats have.
+pub(super) fn end_user(request: &GenerateRequest) -> Option<&str> {
+    let for_safety = || request.extra.get(SAFETY_IDENTIFIER).and_then(Value::as_str);
+    request.user.as_deref().or_else(for_safety)
+}
+
+/// The name that newer formats have for the end user.
+pub(super) const SAFETY_IDENTIFIER: &str = "safety_identifier";
 
 /// The version in which a request is sent: instructions within the conversation are of the newer one.
 pub fn version_for(request: &GenerateRequest) -> Version {
@@ -125,15 +134,25 @@ fn blocks_of(message: &Message) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for part in &message.parts {
         match part {
-            Part::CacheBreakpoint => {
-                if let Some(last) = blocks.last_mut() {
-                    last.cache_control = Some(json!({"type": "ephemeral"}));
+            Part::CacheBreakpoint(life) => {
+                // Reasoning cannot be marked.
+                let is_markable = |block: &&mut Block| !block.kind.ends_with("thinking");
+                if let Some(last) = blocks.iter_mut().rev().find(is_markable) {
+                    last.cache_control = Some(cache_control(*life));
                 }
             }
             part => blocks.extend(block_of(part)),
         }
     }
     blocks
+}
+
+/// The mark. Five minutes are what is meant when nothing is said.
+fn cache_control(life: CacheLife) -> Value {
+    match life {
+        CacheLife::FiveMinutes => json!({"type": "ephemeral"}),
+        CacheLife::OneHour => json!({"type": "ephemeral", "ttl": "1h"}),
+    }
 }
 
 /// The block of a part. Empty texts are refused by the format and say nothing.
@@ -160,7 +179,9 @@ fn block_of(part: &Part) -> Option<Block> {
             ..Block::of("image")
         },
         Part::File(file) => document_of(file)?,
-        Part::Audio { .. } | Part::Foreign { .. } | Part::CacheBreakpoint => return None,
+        Part::Audio { .. } | Part::Stored(_) | Part::Foreign { .. } | Part::CacheBreakpoint(_) => {
+            return None;
+        }
     })
 }
 
@@ -228,6 +249,7 @@ fn tool_to_wire(tool: &Tool) -> Option<Value> {
             description,
             parameters,
             strict,
+            cache,
         } => {
             let nothing = || json!({"type": "object", "properties": {}});
             let mut object =
@@ -237,6 +259,9 @@ fn tool_to_wire(tool: &Tool) -> Option<Value> {
             }
             if *strict == Some(true) {
                 object["strict"] = json!(true);
+            }
+            if let Some(life) = cache {
+                object["cache_control"] = cache_control(*life);
             }
             Some(object)
         }

@@ -79,6 +79,8 @@ pub struct MessagesHead<'a> {
     pub media: Media,
     /// Whether anything is said about reasoning.
     pub says_how_to_reason: bool,
+    /// Whether something is to be kept in a cache for an hour.
+    pub caches_for_an_hour: bool,
     /// What other formats have no place for and no answer depends on.
     pub(super) own_hints: Vec<&'static str>,
     pub(super) layout: Layout,
@@ -97,6 +99,7 @@ impl MessagesHead<'_> {
             response_format: self.response_format,
             media: self.media,
             says_how_to_reason: self.says_how_to_reason,
+            caches_for_an_hour: self.caches_for_an_hour,
             own_hints: self.own_hints,
             layout: self.layout,
         }

@@ -35,6 +35,46 @@ fn clients_are_told_to_go_on_without_a_thread() {
 }
 
 #[test]
+fn marks_of_the_cache_go_there_and_back() {
+    let hour = json!({"type": "ephemeral", "ttl": "1h"});
+    let minutes = json!({"type": "ephemeral"});
+    let body = json!({
+        "model": "m", "max_tokens": 9, "cache_control": hour,
+        "system": [{"type": "text", "text": "s", "cache_control": hour}],
+        "tools": [{"name": "f", "input_schema": {"type": "object"}, "cache_control": hour}],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "q", "cache_control": minutes}]},
+            {"role": "assistant", "content": [
+                {"type": "text", "text": "let me"},
+                {"type": "tool_use", "id": "a", "name": "f", "input": {}, "cache_control": minutes},
+            ]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "a", "content": "r", "cache_control": minutes},
+                {"type": "text", "text": "go on"},
+            ]},
+        ],
+    });
+    let request = decode_request(body.to_string().as_bytes()).unwrap();
+    let written: Value = serde_json::from_slice(&encode_request(&request, 9)).unwrap();
+    assert_eq!(written["system"][0]["cache_control"], hour);
+    assert_eq!(written["tools"][0]["cache_control"], hour);
+    let marks = |turn: usize, block: usize| {
+        written["messages"][turn]["content"][block]
+            .get("cache_control")
+            .cloned()
+    };
+    assert_eq!(marks(0, 0), Some(minutes.clone()));
+    assert_eq!(
+        (marks(1, 0), marks(1, 1)),
+        (Some(minutes.clone()), None),
+        "a call has no place for it"
+    );
+    let result = &written["messages"][2]["content"][0]["content"][0];
+    assert_eq!(result["cache_control"], minutes, "{written}");
+    assert_eq!(marks(2, 1), Some(hour), "automatic: at the end");
+}
+
+#[test]
 fn usage_keeps_what_the_end_of_a_stream_leaves_out() {
     let start = json!({"input_tokens": 9, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 3, "output_tokens": 1});
     let usage = |now: Value| read_usage(Some(&start), &now);
@@ -55,6 +95,18 @@ fn usage_keeps_what_the_end_of_a_stream_leaves_out() {
                 .with(Unit::Reasoning, 4)
         )
     );
+    let split = json!({"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 2});
+    let hour = expected.with(Unit::CacheWrite, 1).with(Unit::CacheWriteHour, 2);
+    assert_eq!(
+        usage(json!({"output_tokens": 7, "cache_creation": split})),
+        Some(hour)
+    );
+    let mut told_at_the_start = start.clone();
+    told_at_the_start["cache_creation"] = split.clone();
+    let end = json!({"output_tokens": 7});
+    assert_eq!(read_usage(Some(&told_at_the_start), &end), Some(hour));
+    assert_eq!(encode_usage(&hour, None)["cache_creation"], split);
+    assert_eq!(encode_usage(&hour, None)["cache_creation_input_tokens"], 3);
     for nonsense in [
         json!({}),
         json!({"output_tokens": -7}),

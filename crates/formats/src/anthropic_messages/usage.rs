@@ -17,14 +17,20 @@ pub fn read_usage(before: Option<&Value>, now: &Value) -> Option<Usage> {
     let thinking = now.pointer("/output_tokens_details/thinking_tokens");
     let output = now.get("output_tokens").and_then(quantity)?;
     let reasoning = thinking.and_then(quantity).unwrap_or(0).min(output);
+    let written = count("cache_creation_input_tokens").unwrap_or(0);
+    let for_an_hour = |usage: &Value| {
+        usage
+            .pointer("/cache_creation/ephemeral_1h_input_tokens")
+            .and_then(quantity)
+    };
+    let for_an_hour = for_an_hour(now).or_else(|| before.and_then(for_an_hour));
+    let for_an_hour = for_an_hour.unwrap_or(0).min(written);
     Some(
         Usage::ZERO
             .with(Unit::Input, count("input_tokens")?)
             .with(Unit::CacheRead, count("cache_read_input_tokens").unwrap_or(0))
-            .with(
-                Unit::CacheWrite,
-                count("cache_creation_input_tokens").unwrap_or(0),
-            )
+            .with(Unit::CacheWrite, written - for_an_hour)
+            .with(Unit::CacheWriteHour, for_an_hour)
             .with(Unit::Output, output - reasoning)
             .with(Unit::Reasoning, reasoning),
     )
@@ -38,10 +44,16 @@ fn quantity(value: &Value) -> Option<u64> {
 pub fn encode_usage(usage: &Usage, cost: Option<Credits>) -> Value {
     let mut object = json!({
         "input_tokens": usage.get(Unit::Input) + usage.get(Unit::InputAudio),
-        "cache_creation_input_tokens": usage.get(Unit::CacheWrite),
+        "cache_creation_input_tokens": usage.cache_written(),
         "cache_read_input_tokens": usage.get(Unit::CacheRead),
         "output_tokens": usage.total_output(),
     });
+    if usage.get(Unit::CacheWriteHour) > 0 {
+        object["cache_creation"] = json!({
+            "ephemeral_5m_input_tokens": usage.get(Unit::CacheWrite),
+            "ephemeral_1h_input_tokens": usage.get(Unit::CacheWriteHour),
+        });
+    }
     if usage.get(Unit::Reasoning) > 0 {
         object["output_tokens_details"] = json!({"thinking_tokens": usage.get(Unit::Reasoning)});
     }

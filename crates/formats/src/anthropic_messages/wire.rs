@@ -40,6 +40,9 @@ pub(super) struct Request {
     pub(super) response_format: Option<ResponseFormat>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) metadata: Option<Metadata>,
+    /// Read only: a mark at the end says the same.
+    #[serde(skip_serializing)]
+    pub(super) cache_control: Option<Value>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -156,6 +159,8 @@ pub(super) struct SourceObject {
     pub(super) data: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) file_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) content: Option<Value>,
 }

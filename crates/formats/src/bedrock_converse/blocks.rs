@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tollgate_types::generate::{File, Message, Part, Reasoning, Role};
+use tollgate_types::generate::{CacheLife, File, Message, Part, Reasoning, Role};
 
 use crate::anthropic_messages::encode::{inline, input_of};
 
@@ -38,6 +38,23 @@ struct ToolUse {
     input: Box<RawValue>,
 }
 
+impl Block {
+    fn cache_point(life: CacheLife) -> Self {
+        Self {
+            cache_point: Some(cache_point(life)),
+            ..Self::default()
+        }
+    }
+}
+
+/// The mark. Five minutes are what is meant when nothing is said.
+pub(super) fn cache_point(life: CacheLife) -> Value {
+    match life {
+        CacheLife::FiveMinutes => json!({"type": "default"}),
+        CacheLife::OneHour => json!({"type": "default", "ttl": "1h"}),
+    }
+}
+
 /// A turn.
 #[derive(Debug, Serialize)]
 pub(super) struct Turn {
@@ -55,7 +72,12 @@ pub(super) fn turns(messages: &[Message]) -> Vec<Turn> {
             Role::System | Role::User | Role::Tool => "user",
         };
         let mut content = match message.role {
-            Role::Tool => vec![result_of(message, &mut documents)],
+            Role::Tool => {
+                let mark = message.parts.iter().rev().find_map(mark_of);
+                let mut blocks = vec![result_of(message, &mut documents)];
+                blocks.extend(mark.map(Block::cache_point));
+                blocks
+            }
             _ => blocks_of(message, &mut documents),
         };
         content.extend(message.tool_calls.iter().map(|call| Block {
@@ -82,16 +104,23 @@ pub(super) fn blocks_of(message: &Message, documents: &mut usize) -> Vec<Block> 
 }
 
 fn result_of(message: &Message, documents: &mut usize) -> Block {
-    let mut result = json!({
-        "toolUseId": message.tool_call_id,
-        "content": blocks_of(message, documents),
-    });
+    // Marks stand behind a result and not within it.
+    let said = message.parts.iter().filter(|part| mark_of(part).is_none());
+    let content: Vec<Block> = said.filter_map(|part| block_of(part, documents)).collect();
+    let mut result = json!({"toolUseId": message.tool_call_id, "content": content});
     if message.is_error {
         result["status"] = json!("error");
     }
     Block {
         tool_result: Some(result),
         ..Block::default()
+    }
+}
+
+fn mark_of(part: &Part) -> Option<CacheLife> {
+    match part {
+        Part::CacheBreakpoint(life) => Some(*life),
+        _ => None,
     }
 }
 
@@ -123,11 +152,8 @@ fn block_of(part: &Part, documents: &mut usize) -> Option<Block> {
                 ..block
             }
         }
-        Part::CacheBreakpoint => Block {
-            cache_point: Some(json!({"type": "default"})),
-            ..block
-        },
-        Part::Audio { .. } | Part::Foreign { .. } => return None,
+        Part::CacheBreakpoint(life) => Block::cache_point(*life),
+        Part::Audio { .. } | Part::Stored(_) | Part::Foreign { .. } => return None,
     })
 }
 

@@ -99,11 +99,12 @@ fn carry_message(message: &Message) -> Result<(), Error> {
         let said_by_user = matches!(message.role, Role::User | Role::Tool);
         let fits = match part {
             // A mark at the part before it.
-            Part::CacheBreakpoint => continue,
+            Part::CacheBreakpoint(_) => continue,
             Part::Text(_) | Part::Refusal(_) | Part::Reasoning(_) => true,
             // What is at an address is fetched before it is sent.
             Part::Image { url, .. } => said_by_user && (inline(url).is_none() || picture(url).is_some()),
             Part::File(file) => said_by_user && (file.url.is_some() || document(file).is_some()),
+            Part::Stored(_) => said_by_user,
             Part::Audio { .. } | Part::Foreign { .. } => false,
         };
         if !fits {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tollgate_types::generate::{GenerateRequest, Message, ResponseFormat, Thinking, Tool, ToolChoice};
 
-use super::blocks::{Block, Turn, blocks_of, turns};
+use super::blocks::{Block, Turn, blocks_of, cache_point, turns};
 use crate::anthropic_messages::encode::parted;
 
 /// The maker of a model, as far as it has fields of its own for reasoning.
@@ -111,7 +111,8 @@ fn tool_config(request: &GenerateRequest) -> Option<Value> {
         .tools
         .iter()
         .filter(allowed)
-        .filter_map(tool_spec)
+        .flat_map(|tool| [tool_spec(tool), tool_mark(tool)])
+        .flatten()
         .collect();
     if tools.is_empty() {
         return None;
@@ -127,12 +128,21 @@ fn tool_config(request: &GenerateRequest) -> Option<Value> {
     Some(config)
 }
 
+/// The mark behind a tool.
+fn tool_mark(tool: &Tool) -> Option<Value> {
+    match tool {
+        Tool::Function { cache, .. } => cache.map(|life| json!({ "cachePoint": cache_point(life) })),
+        Tool::Custom { .. } | Tool::Foreign { .. } => None,
+    }
+}
+
 fn tool_spec(tool: &Tool) -> Option<Value> {
     let Tool::Function {
         name,
         description,
         parameters,
         strict,
+        ..
     } = tool
     else {
         return None;

@@ -136,7 +136,7 @@ fn the_choice_of_tools_is_kept() {
 fn caches_failures_and_texts_of_messages_are_written() {
     let body = json!({
         "model": "m", "max_tokens": 9,
-        "system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}],
+        "system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
         "messages": [
             {"role": "user", "content": [
                 {"type": "document", "title": "Notes", "source": {"type": "text", "media_type": "text/plain", "data": "abc"}},
@@ -144,16 +144,19 @@ fn caches_failures_and_texts_of_messages_are_written() {
             ]},
             {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]},
             {"role": "user", "content": [
-                {"type": "tool_result", "tool_use_id": "a", "is_error": true, "content": "broken"},
+                {"type": "tool_result", "tool_use_id": "a", "is_error": true, "content": "broken",
+                    "cache_control": {"type": "ephemeral"}},
             ]},
         ],
-        "tools": [{"name": "f", "input_schema": {"type": "object"}}],
+        "tools": [{"name": "f", "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
     });
     let request = anthropic_messages::decode_request(body.to_string().as_bytes()).unwrap();
     assert!(carry(&request).unwrap().is_empty());
     let written = written(&request);
     let point = json!({"cachePoint": {"type": "default"}});
-    assert_eq!(written["system"], json!([{"text": "s"}, point]));
+    let for_an_hour = json!({"cachePoint": {"type": "default", "ttl": "1h"}});
+    assert_eq!(written["system"], json!([{"text": "s"}, for_an_hour]));
+    assert_eq!(written["toolConfig"]["tools"][1], for_an_hour);
     assert_eq!(
         written["messages"][0]["content"],
         json!([
@@ -164,7 +167,10 @@ fn caches_failures_and_texts_of_messages_are_written() {
     );
     assert_eq!(
         written["messages"][2]["content"],
-        json!([{"toolResult": {"toolUseId": "a", "content": [{"text": "broken"}], "status": "error"}}])
+        json!([
+            {"toolResult": {"toolUseId": "a", "content": [{"text": "broken"}], "status": "error"}},
+            point,
+        ])
     );
 }
 
@@ -413,6 +419,10 @@ fn classes_of_usage_do_not_overlap() {
         .with(Unit::CacheWrite, 100);
     assert_eq!(read_usage(&cached), Some(expected));
     assert_eq!(expected.total(), 1_012);
+    let mut for_an_hour = cached.clone();
+    for_an_hour["cacheDetails"] = json!([{"ttl": "1h", "inputTokens": 60}, {"ttl": "5m", "inputTokens": 40}]);
+    let split = expected.with(Unit::CacheWrite, 40).with(Unit::CacheWriteHour, 60);
+    assert_eq!(read_usage(&for_an_hour), Some(split));
     for nonsense in [
         json!(null),
         json!({}),

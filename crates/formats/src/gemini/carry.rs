@@ -129,7 +129,7 @@ fn carry_message(message: &Message) -> Result<(), Error> {
     for part in &message.parts {
         let fits = match part {
             // A mark at the part before it.
-            Part::CacheBreakpoint => continue,
+            Part::CacheBreakpoint(_) => continue,
             Part::Text(_) | Part::Refusal(_) | Part::Reasoning(_) => true,
             Part::Image { url, .. } => {
                 let is_picture = |(mime_type, _): (&str, &str)| mime_type.starts_with("image/");
@@ -138,6 +138,7 @@ fn carry_message(message: &Message) -> Result<(), Error> {
             }
             Part::Audio { .. } => message.role == Role::User,
             Part::File(file) => message.role != Role::System && has_bytes(file),
+            Part::Stored(_) => message.role != Role::System,
             Part::Foreign { .. } => false,
         };
         if !fits {

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 use tollgate_types::generate::{
-    File, GenerateRequest, Message, Part, Place, Reasoning, ResponseFormat, Role, Sampling, Seal, Thinking,
-    Tool, ToolCall, ToolChoice,
+    File, GenerateRequest, Message, Part, Place, Reasoning, ResponseFormat, Role, Sampling, Seal, Stored,
+    Thinking, Tool, ToolCall, ToolChoice,
 };
 
 use super::head::Purpose;
@@ -145,6 +145,7 @@ fn tool_from_wire(declaration: wire::FunctionDeclaration, is_validated: bool) ->
         description: declaration.description,
         parameters: declaration.parameters_json_schema.or(openapi),
         strict: is_validated.then_some(true),
+        cache: None,
     }
 }
 
@@ -153,6 +154,7 @@ fn place(path: &str) -> Place {
         path: path.to_owned(),
         content: format!("{path}.parts"),
         first: Some(0),
+        apart: None,
     }
 }
 
@@ -251,12 +253,42 @@ fn part_from_wire(part: wire::Part) -> Option<Part> {
         });
     }
     if let Some(file) = part.file_data {
-        return Some(Part::Image {
-            url: file.file_uri,
-            detail: None,
+        return Some(match stored_id(&file.file_uri) {
+            None => Part::Image {
+                url: file.file_uri,
+                detail: None,
+            },
+            Some(id) => Part::Stored(Stored {
+                id: id.to_owned(),
+                is_picture: file.mime_type.as_deref().is_some_and(is_picture),
+                detail: None,
+                filename: None,
+                field: "fileData.fileUri",
+            }),
         });
     }
     part.inline_data.map(media)
+}
+
+/// The id in the name of an uploaded file: `files/{id}`, or an address that ends with it behind the version. The host says
+/// nothing: a file of another service is none of this account's.
+pub(super) fn stored_id(uri: &str) -> Option<&str> {
+    let name = match uri.split_once("://") {
+        None => uri,
+        Some((_, rest)) => {
+            let (_, path) = rest.split_once('/')?;
+            path.strip_prefix("v1beta/")
+                .or_else(|| path.strip_prefix("v1/"))?
+        }
+    };
+    let id = name.strip_prefix("files/").filter(|id| !id.is_empty())?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    id.bytes().all(is_plain).then_some(id)
+}
+
+/// Whether a media type, in any case, is that of a picture.
+fn is_picture(mime_type: &str) -> bool {
+    mime_type.to_ascii_lowercase().starts_with("image/")
 }
 
 fn media(blob: wire::Blob) -> Part {
@@ -327,8 +359,9 @@ fn result(response: wire::FunctionResponse, open: &mut Open, path: &str) -> Mess
         is_error,
         place: Place {
             path: path.to_owned(),
-            content: format!("{path}.response"),
-            first: None,
+            content: format!("{path}.parts"),
+            first: Some(0),
+            apart: Some(format!("{path}.response")),
         },
         ..Message::default()
     }
@@ -352,5 +385,36 @@ pub(super) fn wrapped_text(response: &str) -> Option<(String, String)> {
             Some((name, text))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stored_id;
+
+    #[test]
+    fn names_of_files_are_told_from_addresses() {
+        let ours = [
+            "files/file-1",
+            "https://gateway.example/v1beta/files/file-1",
+            "http://127.0.0.1:8080/v1/files/file-1",
+            "https://other.example/v1beta/files/file-1",
+        ];
+        for uri in ours {
+            assert_eq!(stored_id(uri), Some("file-1"), "{uri}");
+        }
+        let addresses = [
+            "https://example.com/a.png",
+            "https://example.com/v1/files/a.png",
+            "https://example.com/files/file-1",
+            "https://example.com/v1/files/",
+            "https://example.com/v1/files/a/b",
+            "https://example.com",
+            "files/",
+            "gs://bucket/file-1",
+        ];
+        for uri in addresses {
+            assert_eq!(stored_id(uri), None, "{uri}");
+        }
     }
 }

@@ -221,7 +221,7 @@ fn part_to_wire(part: &Part) -> Option<wire::Part> {
         }
         Part::File(file) => Some(at_url(file.data.as_deref()?, file.filename.clone())),
         Part::Foreign { kind, value } if kind == "inlineData" => serde_json::from_value(value.clone()).ok(),
-        Part::Foreign { .. } | Part::Reasoning(_) | Part::CacheBreakpoint => None,
+        Part::Stored(_) | Part::Foreign { .. } | Part::Reasoning(_) | Part::CacheBreakpoint(_) => None,
     }
 }
 

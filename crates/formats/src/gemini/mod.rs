@@ -39,7 +39,8 @@ pub use encode::encode_request;
 pub use error_body::{encode_error, encode_error_event, error_status};
 pub use head::{GenerateHead, Purpose};
 pub use lossless::{
-    Relay, Relayed, ResponseHead, event_with_cost, inspect_response, splice_request, splice_response,
+    Relay, Relayed, ResponseHead, event_with_cost, has_foreign_seal, inspect_response, splice_request,
+    splice_response,
 };
 pub use predict::{
     decode_embed_content, decode_predictions, encode_embed_content_request, encode_predict_request,

@@ -46,10 +46,12 @@ fn carry_message(message: &Message) -> Result<(), Error> {
     for part in &message.parts {
         let fits = match part {
             // A mark at the part before it.
-            Part::CacheBreakpoint => continue,
+            Part::CacheBreakpoint(_) => continue,
             Part::Text(_) | Part::Refusal(_) | Part::Reasoning(_) => true,
             Part::Foreign { .. } => false,
-            Part::Image { .. } | Part::Audio { .. } | Part::File(_) => message.role == Role::User,
+            Part::Image { .. } | Part::Audio { .. } | Part::File(_) | Part::Stored(_) => {
+                message.role == Role::User
+            }
         };
         if !fits {
             let what = "is a kind of content that this model does not take here";

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tollgate_types::generate::{
     Choice, File, FinishReason, GenerateRequest, GenerateResponse, Message, Part, Place, Reasoning,
-    ResponseFormat, Role, Sampling, Tool, ToolCall, ToolChoice,
+    ResponseFormat, Role, Sampling, Stored, Tool, ToolCall, ToolChoice,
 };
 
 use super::usage::read_usage_value;
@@ -79,6 +79,7 @@ fn placed(message: wire::Message, index: usize) -> Message {
     let place = Place {
         content: format!("{path}.content"),
         first: matches!(message.content, Some(wire::Content::Parts(_))).then_some(0),
+        apart: None,
         path,
     };
     Message {
@@ -162,13 +163,19 @@ fn part_from_wire(part: wire::ContentPart) -> Option<Part> {
             data: audio.data,
             format: audio.format,
         }),
-        "file" => part.file.map(|file| {
-            Part::File(File {
-                file_id: file.file_id,
+        "file" => part.file.map(|file| match file.file_id {
+            Some(id) => Part::Stored(Stored {
+                id,
+                is_picture: false,
+                detail: None,
+                filename: file.filename,
+                field: "file.file_id",
+            }),
+            None => Part::File(File {
                 data: file.file_data,
                 filename: file.filename,
                 ..File::default()
-            })
+            }),
         }),
         // Mistral's way to show reasoning in an answer.
         "thinking" => {
@@ -228,6 +235,7 @@ fn tool_from_wire(tool: wire::Tool) -> Option<Tool> {
         description: function.description,
         parameters: function.parameters,
         strict: function.strict,
+        cache: None,
     })
 }
 

@@ -77,7 +77,7 @@ fn message_to_wire(message: &Message) -> wire::Message {
         .filter(|part| {
             !matches!(
                 part,
-                Part::Reasoning(_) | Part::CacheBreakpoint | Part::Foreign { .. }
+                Part::Reasoning(_) | Part::CacheBreakpoint(_) | Part::Stored(_) | Part::Foreign { .. }
             )
         })
         .collect();
@@ -147,8 +147,10 @@ fn part_to_wire(part: &Part) -> wire::ContentPart {
             text: Some(text.clone()),
             ..part_of("text")
         },
-        // Neither gets here: a turn is cleared of them.
-        Part::Reasoning(_) | Part::CacheBreakpoint | Part::Foreign { .. } => part_of("text"),
+        // None gets here: a turn is cleared of them.
+        Part::Reasoning(_) | Part::CacheBreakpoint(_) | Part::Stored(_) | Part::Foreign { .. } => {
+            part_of("text")
+        }
         Part::Refusal(refusal) => wire::ContentPart {
             refusal: Some(refusal.clone()),
             ..part_of("refusal")
@@ -169,7 +171,7 @@ fn part_to_wire(part: &Part) -> wire::ContentPart {
         },
         Part::File(file) => wire::ContentPart {
             file: Some(wire::File {
-                file_id: file.file_id.clone(),
+                file_id: None,
                 file_data: file.data.clone(),
                 filename: file.filename.clone(),
             }),
@@ -211,6 +213,7 @@ fn tool_to_wire(tool: &Tool) -> Option<wire::Tool> {
             description,
             parameters,
             strict,
+            ..
         } => wire::Tool {
             kind: "function".to_owned(),
             function: Some(wire::Function {

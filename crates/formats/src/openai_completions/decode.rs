@@ -80,7 +80,7 @@ pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
             place: Place {
                 path: "prompt".to_owned(),
                 content: "prompt".to_owned(),
-                first: None,
+                ..Place::default()
             },
             ..Message::default()
         }],

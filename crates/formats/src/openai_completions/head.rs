@@ -60,6 +60,7 @@ fields! {
     PresencePenalty => "presence_penalty",
     LogitBias => "logit_bias",
     ResponseFormat => "response_format",
+    ServiceTier => "service_tier",
     User => "user",
 }
 
@@ -70,7 +71,6 @@ pub const BEYOND_CHAT: &[&str] = &["prompt", "suffix", "best_of", "echo", "logpr
 const BOOKKEEPING: &[&str] = &[
     "metadata",
     "safety_identifier",
-    "service_tier",
     "store",
     "prompt_cache_key",
     "prompt_cache_options",

@@ -1,6 +1,6 @@
 //! What of a request in another format this one cannot be told.
 
-use tollgate_types::generate::{File, GenerateRequest, Message, Part, Role, Tool};
+use tollgate_types::generate::{GenerateRequest, Message, Part, Role, Tool};
 use tollgate_types::{Error, ErrorCode};
 
 use crate::hub::marks_cache;
@@ -105,12 +105,14 @@ fn carry_message(message: &Message) -> Result<(), Error> {
         let takes_media = matches!(message.role, Role::User | Role::Tool);
         let fits = match part {
             // A mark at the part before it.
-            Part::CacheBreakpoint => continue,
+            Part::CacheBreakpoint(_) => continue,
             Part::Text(_) | Part::Reasoning(_) => true,
             Part::Refusal(_) => message.role == Role::Assistant,
-            Part::Image { .. } | Part::File(File { data: Some(_), .. }) => takes_media,
+            Part::Image { .. } | Part::Stored(_) => takes_media,
+            // What is at an address is fetched before it is sent.
+            Part::File(file) => takes_media && (file.data.is_some() || file.url.is_some()),
             Part::Audio { .. } => message.role == Role::User,
-            Part::File(_) | Part::Foreign { .. } => false,
+            Part::Foreign { .. } => false,
         };
         if !fits {
             let what = "is a kind of content that this model does not take here";

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollgate_types::generate::{
-    File, GenerateRequest, Message, Part, Place, Reasoning, ResponseFormat, Role, Sampling, Tool, ToolCall,
-    ToolChoice,
+    CacheLife, File, GenerateRequest, Message, Part, Place, Reasoning, ResponseFormat, Role, Sampling,
+    Stored, Tool, ToolCall, ToolChoice,
 };
 
 use super::{validate, wire};
@@ -30,7 +30,7 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
             place: Place {
                 path: "input".to_owned(),
                 content: "input".to_owned(),
-                first: None,
+                ..Place::default()
             },
             ..Message::default()
         }),
@@ -53,7 +53,12 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
     let tier = request
         .service_tier
         .filter(|tier| !matches!(&**tier, "auto" | "default"));
-    for (name, value) in [("verbosity", text.verbosity), ("service_tier", tier)] {
+    let told = [
+        ("verbosity", text.verbosity),
+        ("service_tier", tier),
+        ("safety_identifier", request.safety_identifier),
+    ];
+    for (name, value) in told {
         if let Some(value) = value {
             extra.insert(name.to_owned(), Value::String(value));
         }
@@ -90,7 +95,7 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
         reasoning_effort: reasoning.effort,
         thinking: None,
         hide_reasoning: reasoning.summary.or(reasoning.generate_summary).is_none(),
-        user: request.user.or(request.safety_identifier),
+        user: request.user,
         top_logprobs: (logprobs || top_logprobs > 0).then_some(top_logprobs),
         extra,
     }
@@ -103,7 +108,7 @@ fn instructions(text: String) -> Message {
         place: Place {
             path: "instructions".to_owned(),
             content: "instructions".to_owned(),
-            first: None,
+            ..Place::default()
         },
         ..Message::default()
     }
@@ -120,7 +125,7 @@ fn item_into(value: Value, index: usize, into: &mut Vec<Message>) {
         place: Place {
             content: path.clone(),
             path: path.clone(),
-            first: None,
+            ..Place::default()
         },
         ..Message::default()
     };
@@ -178,7 +183,7 @@ fn content_into(content: Option<wire::Content>, path: &str, turn: &mut Message) 
                     .is_some_and(|mark| !mark.is_null());
                 turn.parts.extend(part_from_wire(part));
                 if is_cached {
-                    turn.parts.push(Part::CacheBreakpoint);
+                    turn.parts.push(Part::CacheBreakpoint(CacheLife::FiveMinutes));
                 }
             }
         }
@@ -189,6 +194,13 @@ pub(super) fn part_from_wire(part: wire::Part) -> Option<Part> {
     match &*part.kind {
         "input_text" | "output_text" => part.text.map(Part::Text),
         "refusal" => part.refusal.map(Part::Refusal),
+        "input_image" | "input_file" if part.file_id.is_some() => Some(Part::Stored(Stored {
+            id: part.file_id?,
+            is_picture: part.kind == "input_image",
+            detail: part.detail,
+            filename: part.filename,
+            field: "file_id",
+        })),
         "input_image" => Some(Part::Image {
             url: part.image_url?,
             detail: part.detail,
@@ -198,7 +210,8 @@ pub(super) fn part_from_wire(part: wire::Part) -> Option<Part> {
             format: audio.format,
         }),
         "input_file" => Some(Part::File(File {
-            data: Some(part.file_data?),
+            data: part.file_data,
+            url: part.file_url,
             filename: part.filename,
             ..File::default()
         })),
@@ -264,6 +277,7 @@ fn tool_from_wire(tool: Value) -> Tool {
             description: text("description"),
             parameters: some("parameters").cloned(),
             strict: some("strict").and_then(Value::as_bool),
+            cache: None,
         },
         "custom" => Tool::Custom {
             name,

@@ -12,8 +12,9 @@ use super::wire::{filled, to_bytes};
 use crate::openai_chat::effort_of;
 
 /// Writes a request. [`carry`](super::carry()) has said that it can be. Nothing is kept at the upstream, so its reasoning
-/// is asked for sealed. `clamp_output` is sent when the caller set no cap.
-pub fn encode_request(request: &GenerateRequest, clamp_output: Option<u64>) -> Vec<u8> {
+/// is asked for sealed: where the request says how to reason, and with `asks_seal`. `clamp_output` is sent when the caller
+/// set no cap.
+pub fn encode_request(request: &GenerateRequest, clamp_output: Option<u64>, asks_seal: bool) -> Vec<u8> {
     let system = request
         .messages
         .iter()
@@ -25,7 +26,7 @@ pub fn encode_request(request: &GenerateRequest, clamp_output: Option<u64>) -> V
     let calls = conversation.iter().flat_map(|message| &message.tool_calls);
     let custom: HashSet<&str> = calls.filter(|call| call.custom).map(|call| &*call.id).collect();
     let mut include = Vec::new();
-    if reasons {
+    if reasons || asks_seal {
         include.push("reasoning.encrypted_content");
     }
     if request.top_logprobs.is_some() {
@@ -160,7 +161,9 @@ fn parts(message: &Message) -> Vec<Value> {
                 "file_data": file.data,
                 "filename": file.filename,
             })),
-            Part::Reasoning(_) | Part::CacheBreakpoint | Part::Foreign { .. } => continue,
+            Part::Reasoning(_) | Part::CacheBreakpoint(_) | Part::Stored(_) | Part::Foreign { .. } => {
+                continue;
+            }
         });
     }
     parts
@@ -173,6 +176,7 @@ fn tool(tool: &Tool) -> Option<Value> {
             description,
             parameters,
             strict,
+            ..
         } => {
             let mut object = filled(json!({
                 "type": "function",

@@ -269,6 +269,7 @@ fn only_what_this_upstream_has_sealed_goes_to_it() {
     );
     let head = validate(&body).unwrap();
     let edits = RequestEdits {
+        reasons: false,
         model: "up",
         origin: ORIGIN,
         clamp_output: Some(2_000),

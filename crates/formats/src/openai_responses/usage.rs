@@ -37,7 +37,7 @@ fn quantity(value: &Value) -> Option<u64> {
 
 /// The usage object, with `cost` as the decimal string of credits when it is known.
 pub fn encode_usage(usage: &Usage, cost: Option<Credits>) -> Value {
-    let (cached, written) = (usage.get(Unit::CacheRead), usage.get(Unit::CacheWrite));
+    let (cached, written) = (usage.get(Unit::CacheRead), usage.cache_written());
     let input = usage.get(Unit::Input) + usage.get(Unit::InputAudio) + cached + written;
     let output = usage.total_output();
     let mut object = json!({

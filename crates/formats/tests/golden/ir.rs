@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 use tollgate_types::Usage;
 use tollgate_types::generate::{
-    Choice, File, GenerateRequest, GenerateResponse, Message, Part, Reasoning, ResponseFormat, Sampling,
-    Seal, Tool, ToolCall, ToolChoice,
+    CacheLife, Choice, File, GenerateRequest, GenerateResponse, Message, Part, Reasoning, ResponseFormat,
+    Sampling, Seal, Stored, Tool, ToolCall, ToolChoice,
 };
 use tollgate_types::stream::StreamEvent;
 
@@ -127,19 +127,31 @@ fn part(part: &Part) -> Value {
         }
         Part::Audio { data, format } => json!({"audio": {"data": data, "format": format}}),
         Part::File(File {
-            file_id,
             data,
             url,
             text,
             filename,
         }) => json!({"file": object(vec![
-            ("file_id", json!(file_id)),
             ("data", json!(data)),
             ("url", json!(url)),
             ("text", json!(text)),
             ("filename", json!(filename)),
         ])}),
-        Part::CacheBreakpoint => json!("cache breakpoint"),
+        Part::Stored(Stored {
+            id,
+            is_picture,
+            detail,
+            filename,
+            field,
+        }) => json!({"stored": object(vec![
+            ("id", json!(id)),
+            ("is_picture", json!(is_picture)),
+            ("detail", json!(detail)),
+            ("filename", json!(filename)),
+            ("field", json!(field)),
+        ])}),
+        Part::CacheBreakpoint(CacheLife::FiveMinutes) => json!("cache breakpoint"),
+        Part::CacheBreakpoint(CacheLife::OneHour) => json!("cache breakpoint for an hour"),
         Part::Foreign { kind, value } => json!({"foreign": kind, "value": value}),
     }
 }
@@ -166,11 +178,13 @@ fn tool(tool: &Tool) -> Value {
             description,
             parameters,
             strict,
+            cache,
         } => object(vec![
             ("function", json!(name)),
             ("description", json!(description)),
             ("parameters", json!(parameters)),
             ("strict", json!(strict)),
+            ("cache", json!(cache.map(|life| format!("{life:?}")))),
         ]),
         Tool::Custom {
             name,

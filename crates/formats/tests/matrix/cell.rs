@@ -125,6 +125,10 @@ fn kept(
     {
         kept.insert("extra");
     }
+    // The end user has two names in some formats and one in others.
+    if request.extra.contains_key("safety_identifier") && kept.contains("user") {
+        kept.insert("extra");
+    }
     if !kept.is_empty() && provider.carry(&request).is_ok_and(|ignored| ignored.is_empty()) {
         let text = String::from_utf8_lossy(&written[1]);
         if !text.contains(feature.mark) {
@@ -185,10 +189,12 @@ fn keeps_bytes(format: Format, provider: Provider, feature: &Feature, way: &str)
 fn leaves_out(format: Format, provider: Provider, feature: &Feature, way: &str) -> Result<String, String> {
     let index = client::index(format);
     let body = client::body(format, &[&feature.over[index], &feature.says[index]]);
-    let spliced = provider.splice(&Bytes::from(Value::Object(body).to_string()));
+    let body = Bytes::from(Value::Object(body).to_string());
+    let spliced = provider.splice(&body);
     match String::from_utf8_lossy(&spliced).contains(feature.mark) {
         true => Err(format!("{way}: what another provider sealed is forwarded")),
-        false => Ok("left out".to_owned()),
+        false if !provider.names_foreign_seal(&body) => Err(format!("{way}: left out in silence")),
+        false => Ok(format!("left out: `{}`", hub::param_in(format, "reasoning"))),
     }
 }
 

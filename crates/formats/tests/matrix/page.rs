@@ -21,10 +21,9 @@ have the endpoint get the caller's bytes.
 | lossless | both speak the same format: the provider gets the caller's bytes |
 | converted | the provider is told the same in its own format |
 | converted, less `name` | the same, and named in `x-tollgate-ignored`, because not all of its places can be told |
-| fetched | the gateway fetches what is at the address, and the provider gets the bytes |
+| fetched | the gateway fetches what is at the address, or reads what was uploaded, and the provider gets the bytes |
 | by the gateway | the provider is not told: the gateway [sees to the shape](formats.md#structured-output), or [keeps notes with the response](responses.md) |
 | left out: `name` | no answer depends on it: it is left out, and named in `x-tollgate-ignored` |
-| left out | the same, but not named: reasoning that another provider of the same format sealed |
 | 400 `name`, 422 `name` | refused with this `param` before anything is held or sent |
 | – | the caller's format has no way to say it |
 ";

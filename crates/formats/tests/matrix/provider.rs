@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tollgate_formats::anthropic_messages::Version;
 use tollgate_formats::openai_chat::{CapName, RequestEdits};
 use tollgate_formats::{anthropic_messages, bedrock_converse, gemini, hub, openai_chat, openai_responses};
-use tollgate_types::generate::{GenerateRequest, Part, ResponseFormat};
+use tollgate_types::generate::{File, GenerateRequest, Part, ResponseFormat};
 use tollgate_types::{Error, Format};
 
 /// Whose seals the provider knows.
@@ -68,7 +68,7 @@ impl Provider {
         match self {
             Provider::Chat => openai_chat::encode_request(request, CapName::AsSent),
             Provider::Messages => anthropic_messages::encode_request(request, CAP),
-            Provider::Responses => openai_responses::encode_request(request, None),
+            Provider::Responses => openai_responses::encode_request(request, None, false),
             Provider::GenerateContent => gemini::encode_request(request, None),
             Provider::Converse => bedrock_converse::encode_request(request, CAP),
         }
@@ -93,6 +93,7 @@ impl Provider {
             Provider::Responses => {
                 let head = openai_responses::validate(body).unwrap();
                 let edits = openai_responses::RequestEdits {
+                    reasons: false,
                     model: self.model(),
                     origin: ORIGIN,
                     clamp_output: None,
@@ -104,6 +105,26 @@ impl Provider {
                 gemini::splice_request(body, &head, self.model(), ORIGIN, None)
             }
             Provider::Converse => unreachable!("no caller speaks it"),
+        }
+    }
+
+    /// Whether it says that it leaves out what another provider sealed.
+    pub fn names_foreign_seal(self, body: &Bytes) -> bool {
+        match self {
+            Provider::Messages => {
+                let purpose = anthropic_messages::Purpose::Generate;
+                let head = anthropic_messages::validate(body, Version::V2023_06_01, purpose).unwrap();
+                anthropic_messages::has_foreign_seal(body, &head, ORIGIN)
+            }
+            Provider::Responses => {
+                let head = openai_responses::validate(body).unwrap();
+                openai_responses::has_foreign_seal(body, &head, ORIGIN)
+            }
+            Provider::GenerateContent => {
+                let head = gemini::validate(body, gemini::Purpose::Generate).unwrap();
+                gemini::has_foreign_seal(body, &head, ORIGIN)
+            }
+            Provider::Chat | Provider::Converse => false,
         }
     }
 
@@ -124,8 +145,21 @@ impl Provider {
                     *url = crate::said::media::PICTURE.to_owned();
                     fetched = true;
                 }
-                Part::File(file) if file.url.is_some() && self != Provider::Responses => {
+                Part::File(file) if file.url.is_some() => {
                     (file.url, file.data) = (None, Some(crate::said::media::DOCUMENT.to_owned()));
+                    fetched = true;
+                }
+                Part::Stored(stored) => {
+                    *part = match stored.is_picture {
+                        true => Part::Image {
+                            url: crate::said::media::PICTURE.to_owned(),
+                            detail: None,
+                        },
+                        false => Part::File(File {
+                            data: Some(crate::said::media::DOCUMENT.to_owned()),
+                            ..File::default()
+                        }),
+                    };
                     fetched = true;
                 }
                 _ => {}

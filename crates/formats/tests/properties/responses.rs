@@ -145,7 +145,7 @@ proptest! {
         let _ = Echo::of(&body).unwrap();
         let request = common(request);
         // Without a conversation there is nothing to write, and tools of this format alone are not written.
-        let Ok(again) = decode_request(&encode_request(&request, None)) else { return Ok(()) };
+        let Ok(again) = decode_request(&encode_request(&request, None, false)) else { return Ok(()) };
         prop_assert_eq!(again.sampling.temperature, request.sampling.temperature);
         let texts = |request: &GenerateRequest| -> Vec<String> {
             let parts = request.messages.iter().flat_map(|message| &message.parts);
@@ -162,7 +162,7 @@ proptest! {
     fn splicing_changes_what_it_must_and_nothing_else(changes in changes()) {
         let body = altered(&changes);
         let Ok(head) = validate(&body) else { return Ok(()) };
-        let edits = RequestEdits { model: "upstream \"model\"", origin: ORIGIN, clamp_output: None };
+        let edits = RequestEdits { model: "upstream \"model\"", origin: ORIGIN, clamp_output: None, reasons: false };
         let spliced = splice_request(&body, &head, edits);
         prop_assert!(!String::from_utf8_lossy(&spliced).contains("gw1.fedcba9876543210"));
         // An input of nothing but reasoning of others has nothing in it.

@@ -1,13 +1,10 @@
 //! Handlers.
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderValue;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use tollgate_edge::body::MEDIA_BODY;
 use tollgate_edge::context::Context;
-use tollgate_edge::{ApiError, ErrorBody, JsonBody, WorkCaller, sse};
+use tollgate_edge::{ApiError, ErrorBody, JsonBody, WorkCaller, json, sse};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -39,13 +36,7 @@ async fn create_chat_completion(
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
     match service::create(&inference.pipeline, &ctx, caller, body).await? {
-        Answer::Whole(bytes) => {
-            let mut response = Response::new(Body::from(bytes));
-            response
-                .headers_mut()
-                .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            Ok(response)
-        }
+        Answer::Whole(bytes) => Ok(json::response(bytes)),
         Answer::Stream(events) => Ok(sse::response(events)),
     }
 }

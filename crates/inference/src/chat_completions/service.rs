@@ -50,6 +50,8 @@ pub(super) async fn create(
             stream: head.stream,
             include_usage,
             clamp_output: None,
+            previews: Vec::new(),
+            reasons: false,
             output_cap: 0,
             common,
             outline: Some(Outline::new(head)),

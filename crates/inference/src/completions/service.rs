@@ -52,6 +52,8 @@ pub(super) async fn create(
             stream: head.stream,
             include_usage,
             clamp_output: None,
+            previews: Vec::new(),
+            reasons: false,
             output_cap: 0,
             common,
             outline: Some(Outline::new(head)),
@@ -160,6 +162,7 @@ fn demand(head: &CompletionHead<'_>, body_bytes: usize) -> Demand {
         images: 0,
         max_tokens: Some(head.max_tokens),
         n: u64::from(head.best_of) * u64::from(head.prompts),
+        caches_for_an_hour: false,
     }
 }
 

@@ -18,6 +18,8 @@ fn call(format: Format, body: &Value) -> TextCall {
         stream: false,
         include_usage: false,
         clamp_output: None,
+        previews: Vec::new(),
+        reasons: false,
         output_cap: 0,
     }
 }

@@ -1,13 +1,10 @@
 //! Handlers.
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderValue;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use tollgate_edge::body::JSON_BODY;
 use tollgate_edge::context::Context;
-use tollgate_edge::{ApiError, ErrorBody, JsonBody, WorkCaller};
+use tollgate_edge::{ApiError, ErrorBody, JsonBody, WorkCaller, json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -34,8 +31,5 @@ async fn create_embeddings(
     JsonBody(body): JsonBody<JSON_BODY>,
 ) -> Result<Response, ApiError> {
     let bytes = service::create(&inference.pipeline, &ctx, caller, body).await?;
-    let mut response = Response::new(Body::from(bytes));
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
-    Ok(response)
+    Ok(json::response(bytes))
 }

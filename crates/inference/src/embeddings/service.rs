@@ -138,6 +138,7 @@ pub(super) fn demand(head: &EmbedHead<'_>) -> Demand {
         images: 0,
         max_tokens: Some(0),
         n: 1,
+        caches_for_an_hour: false,
     }
 }
 

@@ -25,5 +25,7 @@ pub(super) async fn count(
         // What has no place in the common form is bounded like everything else.
         request: gemini::decode_count(body).ok(),
     };
-    Ok(ContentTokens::new(counting.count(pipeline).await))
+    Ok(ContentTokens::new(
+        counting.count(pipeline, caller.account_id()).await?,
+    ))
 }

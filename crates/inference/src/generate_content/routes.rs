@@ -1,17 +1,16 @@
 //! Handlers. What is asked for stands behind the last colon of the path, which a router cannot split: one route finds
 //! the handler.
 
-use axum::body::Body;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::handler::Handler;
-use axum::http::header::{ALLOW, CONTENT_TYPE};
+use axum::http::header::ALLOW;
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use bytes::Bytes;
 use tollgate_edge::body::{JSON_BODY, MEDIA_BODY};
 use tollgate_edge::context::Context;
-use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JsonBody, WorkCaller, shell, sse};
+use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JsonBody, WorkCaller, json, shell, sse};
 use tollgate_types::{Error, ErrorCode};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -136,7 +135,7 @@ async fn count_content_tokens(
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
     let counted = count::count(&inference.pipeline, &caller, model_of(&target), &body).await?;
-    let mut response = json(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
+    let mut response = json::response(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
     let how = HeaderValue::from_static(counted.counting);
     response.headers_mut().insert(COUNTING, how);
     Ok(response)
@@ -158,7 +157,7 @@ async fn embed_content(
     JsonBody(body): JsonBody<JSON_BODY>,
 ) -> Result<Response, ApiError> {
     let model = model_of(&target).to_owned();
-    Ok(json(
+    Ok(json::response(
         embed::one(&inference.pipeline, &ctx, caller, model, &body).await?,
     ))
 }
@@ -179,7 +178,7 @@ async fn batch_embed_contents(
     JsonBody(body): JsonBody<JSON_BODY>,
 ) -> Result<Response, ApiError> {
     let model = model_of(&target).to_owned();
-    Ok(json(
+    Ok(json::response(
         embed::several(&inference.pipeline, &ctx, caller, model, &body).await?,
     ))
 }
@@ -199,16 +198,10 @@ fn framing(query: Option<&str>) -> Result<Framing, Error> {
 
 fn respond(answer: Answer) -> Response {
     match answer {
-        Answer::Whole(bytes) => json(bytes),
+        Answer::Whole(bytes) => json::response(bytes),
         Answer::Stream(events) => match events.framing() {
             Framing::Events => sse::response(events),
             Framing::Array => sse::response_of(JSON, events),
         },
     }
-}
-
-fn json(bytes: Bytes) -> Response {
-    let mut response = Response::new(Body::from(bytes));
-    response.headers_mut().insert(CONTENT_TYPE, JSON);
-    response
 }

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use tollgate_accounts::Caller;
 use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
-use tollgate_formats::DecodeError;
 use tollgate_formats::gemini::{self, GenerateHead, Purpose, ResponseHead};
 use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed, Structure};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
@@ -16,6 +15,7 @@ use tollgate_upstream::{Outline, Payload, TextCall};
 use super::events::{Events, Framing};
 use crate::admission::{self, admit};
 use crate::capabilities::{self, Asked};
+use crate::crossing::Own;
 use crate::{crossing, lenient};
 
 const WHOLE: &str = "/v1/models/{model}:generateContent";
@@ -58,12 +58,15 @@ pub(super) async fn create(
             // The format always reports it.
             include_usage: true,
             clamp_output: None,
+            previews: Vec::new(),
+            reasons: false,
             output_cap: 0,
             common,
             outline: Some(Outline::new(head)),
             body: body.clone(),
         },
     };
+    crossing::note_foreign_reasoning(ctx, &routed, &request.call);
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await.map_err(in_our_words)?;
     ctx.note_upstream_wait(served.upstream_wait);
@@ -112,7 +115,11 @@ fn check(
     let head = gemini::validate(body, Purpose::Generate)?;
     let mut routed = pipeline.route(caller, model)?;
     capabilities::check(&routed.model, &asked(&head)).map_err(in_our_words)?;
-    let common = common_form(&mut routed, &head, ctx, body)?;
+    let (own, media) = (own(&head), head.media);
+    let common =
+        crossing::common_form_without(&own, &mut routed, Format::GenerateContent, media, ctx, || {
+            gemini::decode_request(body)
+        })?;
     Ok(Checked { head, routed, common })
 }
 
@@ -121,35 +128,15 @@ pub(super) fn in_our_words(error: Error) -> Error {
     crossing::in_words_of(Format::GenerateContent, error)
 }
 
-/// The request in the common form, for candidates of other formats. What only this format has and no answer depends on
-/// is left out for them, and named.
-fn common_form(
-    routed: &mut Routed,
-    head: &GenerateHead,
-    ctx: &RequestContext,
-    body: &Bytes,
-) -> Result<Option<Arc<GenerateRequest>>, Error> {
-    let hints: Vec<&str> = head.ignored_hints().collect();
-    ctx.note_ignored(&hints);
-    let reasons = routed.model.reasoning || routed.model.simulated;
-    let decode = || -> Result<GenerateRequest, DecodeError> {
-        let mut request = gemini::decode_request(body)?;
-        if !reasons {
-            // A model that does not reason need not be told how.
-            request.thinking = None;
-            request.reasoning_effort = None;
-        }
-        Ok(request)
-    };
-    let common = crossing::common_form(routed, Format::GenerateContent, head.media, ctx, decode)?;
-    if common.is_some() {
-        let own: Vec<&str> = head.own_hints().collect();
-        ctx.note_ignored(&own);
-        if !reasons && head.says_how_to_reason {
-            ctx.note_ignored(&["generationConfig.thinkingConfig"]);
-        }
+/// What only this format has and no answer depends on.
+fn own(head: &GenerateHead) -> Own {
+    Own {
+        ignored: head.ignored_hints().collect(),
+        hints: head.own_hints().collect(),
+        reasoning: head
+            .says_how_to_reason
+            .then_some("generationConfig.thinkingConfig"),
     }
-    Ok(common)
 }
 
 pub(super) fn asked(head: &GenerateHead) -> Asked {

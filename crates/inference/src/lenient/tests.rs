@@ -47,10 +47,10 @@ fn fields_and_hints_go_by_their_paths() {
             json!({}),
         ),
         (
-            UnsupportedParameter,
-            "messages[1].content[0].cache_control.ttl",
-            json!({"messages": [1, {"content": [{"cache_control": {"type": "ephemeral", "ttl": "1h"}}]}]}),
-            json!({"messages": [1, {"content": [{"cache_control": {"type": "ephemeral"}}]}]}),
+            UnknownParameter,
+            "messages[1].content[0].colour",
+            json!({"messages": [1, {"content": [{"text": "x", "colour": "red"}]}]}),
+            json!({"messages": [1, {"content": [{"text": "x"}]}]}),
         ),
     ] {
         assert_eq!(

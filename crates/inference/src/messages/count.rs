@@ -20,7 +20,9 @@ pub(super) async fn count(
     body: Bytes,
 ) -> Result<MessageTokens, Error> {
     let (counting, _) = lenient::checked(caller, ctx, body, |body| check(pipeline, caller, version, body))?;
-    Ok(MessageTokens::new(counting.count(pipeline).await))
+    Ok(MessageTokens::new(
+        counting.count(pipeline, caller.account_id()).await?,
+    ))
 }
 
 fn check(pipeline: &Pipeline, caller: &Caller, version: Version, body: &[u8]) -> Result<Counting, Error> {

@@ -1,15 +1,13 @@
 //! Handlers.
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
 use tollgate_edge::body::MEDIA_BODY;
 use tollgate_edge::context::Context;
-use tollgate_edge::{ApiError, ControlCaller, JsonBody, WorkCaller, sse};
-use tollgate_formats::anthropic_messages::Version;
+use tollgate_edge::{ApiError, ControlCaller, JsonBody, WorkCaller, json, sse};
+use tollgate_formats::anthropic_messages::{Betas, Version};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -50,8 +48,9 @@ async fn create_message(
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
     let version = version(&headers)?;
-    match service::create(&inference.pipeline, &ctx, caller, version, body).await? {
-        Answer::Whole(bytes) => Ok(json(bytes)),
+    let betas = betas(&headers)?;
+    match service::create(&inference.pipeline, &ctx, caller, version, betas, body).await? {
+        Answer::Whole(bytes) => Ok(json::response(bytes)),
         Answer::Stream(events) => Ok(sse::response(events)),
     }
 }
@@ -74,8 +73,10 @@ async fn count_message_tokens(
     headers: HeaderMap,
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
-    let counted = count::count(&inference.pipeline, &ctx, &caller, version(&headers)?, body).await?;
-    let mut response = json(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
+    let version = version(&headers)?;
+    betas(&headers)?;
+    let counted = count::count(&inference.pipeline, &ctx, &caller, version, body).await?;
+    let mut response = json::response(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
     let how = HeaderValue::from_static(counted.counting);
     response.headers_mut().insert(COUNTING, how);
     Ok(response)
@@ -87,10 +88,7 @@ fn version(headers: &HeaderMap) -> Result<Version, ApiError> {
     Version::parse(text).map_err(|error| ApiError(error.into()))
 }
 
-fn json(bytes: Bytes) -> Response {
-    let mut response = Response::new(Body::from(bytes));
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+fn betas(headers: &HeaderMap) -> Result<Betas, ApiError> {
+    let values = headers.get_all("anthropic-beta").iter();
+    Betas::parse(values.map(HeaderValue::as_bytes)).map_err(|error| ApiError(error.into()))
 }

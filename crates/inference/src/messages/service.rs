@@ -6,8 +6,7 @@ use bytes::Bytes;
 use tollgate_accounts::Caller;
 use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
-use tollgate_formats::DecodeError;
-use tollgate_formats::anthropic_messages::{self, MessagesHead, Purpose, ResponseHead, Version};
+use tollgate_formats::anthropic_messages::{self, Betas, MessagesHead, Purpose, ResponseHead, Version};
 use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed, Structure};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Credits, Error, Format};
@@ -16,6 +15,7 @@ use tollgate_upstream::{Outline, Payload, TextCall};
 use super::events::Events;
 use crate::admission::{self, admit};
 use crate::capabilities::{self, Asked};
+use crate::crossing::Own;
 use crate::{crossing, lenient};
 
 const ENDPOINT: &str = "/v1/messages";
@@ -33,12 +33,14 @@ pub(super) async fn create(
     ctx: &Arc<RequestContext>,
     caller: Caller,
     version: Version,
+    betas: Betas,
     body: Bytes,
 ) -> Result<Answer, Error> {
     let (checked, body) = lenient::checked(&caller, ctx, body, |body| {
         check(pipeline, ctx, &caller, version, body)
     })?;
     let Checked { head, routed, common } = checked;
+    note_betas(ctx, &betas, &routed);
     let show_reasoning = common.as_ref().is_none_or(|request| !request.hide_reasoning);
     let public_model = routed.public_model.clone();
     let request = CallRequest {
@@ -55,12 +57,15 @@ pub(super) async fn create(
             // The format always reports it.
             include_usage: true,
             clamp_output: None,
+            previews: betas.told,
+            reasons: false,
             output_cap: 0,
             common,
             outline: Some(Outline::new(head)),
             body: body.clone(),
         },
     };
+    crossing::note_foreign_reasoning(ctx, &routed, &request.call);
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
@@ -90,6 +95,16 @@ pub(super) async fn create(
     }
 }
 
+/// Names the previews that the model's provider is not told of.
+fn note_betas(ctx: &RequestContext, betas: &Betas, routed: &Routed) {
+    let mut left_out: Vec<&str> = betas.left_out.iter().map(String::as_str).collect();
+    let told = !betas.told.is_empty();
+    if told && !routed.all_take(Format::Messages) {
+        left_out.push("anthropic-beta");
+    }
+    ctx.note_ignored(&left_out);
+}
+
 /// A request that can be made.
 struct Checked {
     head: MessagesHead<'static>,
@@ -108,7 +123,10 @@ fn check(
     let head = anthropic_messages::validate(body, version, Purpose::Generate)?;
     let mut routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
-    let common = common_form(&mut routed, &head, ctx, body)?;
+    let (own, media) = (own(&head), head.media);
+    let common = crossing::common_form_without(&own, &mut routed, Format::Messages, media, ctx, || {
+        anthropic_messages::decode_request(body)
+    })?;
     Ok(Checked {
         head: head.into_owned(),
         routed,
@@ -116,35 +134,13 @@ fn check(
     })
 }
 
-/// The request in the common form, for candidates of other formats. What only this format has and no answer depends on
-/// is left out for them, and named.
-fn common_form(
-    routed: &mut Routed,
-    head: &MessagesHead<'_>,
-    ctx: &RequestContext,
-    body: &Bytes,
-) -> Result<Option<Arc<GenerateRequest>>, Error> {
-    let hints: Vec<&str> = head.ignored_hints().collect();
-    ctx.note_ignored(&hints);
-    let reasons = routed.model.reasoning || routed.model.simulated;
-    let decode = || -> Result<GenerateRequest, DecodeError> {
-        let mut request = anthropic_messages::decode_request(body)?;
-        if !reasons {
-            // A model that does not reason need not be told how.
-            request.thinking = None;
-            request.reasoning_effort = None;
-        }
-        Ok(request)
-    };
-    let common = crossing::common_form(routed, Format::Messages, head.media, ctx, decode)?;
-    if common.is_some() {
-        let own: Vec<&str> = head.own_hints().collect();
-        ctx.note_ignored(&own);
-        if !reasons && head.says_how_to_reason {
-            ctx.note_ignored(&["thinking"]);
-        }
+/// What only this format has and no answer depends on.
+fn own(head: &MessagesHead<'_>) -> Own {
+    Own {
+        ignored: head.ignored_hints().collect(),
+        hints: head.own_hints().collect(),
+        reasoning: head.says_how_to_reason.then_some("thinking"),
     }
-    Ok(common)
 }
 
 pub(super) fn asked(head: &MessagesHead<'_>) -> Asked {
@@ -162,6 +158,7 @@ pub(super) fn demand(head: &MessagesHead<'_>, body_bytes: usize) -> Demand {
     Demand {
         max_tokens: head.max_tokens,
         n: 1,
+        caches_for_an_hour: head.caches_for_an_hour,
         ..admission::demand(head.media, head.messages, body_bytes)
     }
 }

@@ -120,6 +120,7 @@ fn demand(input: &ModerationInput) -> Demand {
         images,
         max_tokens: Some(0),
         n: 1,
+        caches_for_an_hour: false,
     }
 }
 

@@ -29,5 +29,7 @@ pub(super) async fn count(
         demand: demand(&head, body.len()),
         request: Some(openai_responses::decode_request(body)?),
     };
-    Ok(ResponseInputTokens::new(counting.count(pipeline).await))
+    Ok(ResponseInputTokens::new(
+        counting.count(pipeline, caller.account_id()).await?,
+    ))
 }

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use tollgate_edge::error::error_type;
 use tollgate_edge::sse;
 use tollgate_formats::openai_responses::{
-    Echo, Identity, StreamEncoder, dress_event, encode_failure, response_in_event, sequence_number,
+    Echo, Identity, StreamEncoder, dress_event, encode_failure, not_kept, response_in_event, sequence_number,
 };
 use tollgate_pipeline::{DeliveredStream, Piece, Pipeline};
 use tollgate_types::stream::StreamEvent;
@@ -33,7 +33,7 @@ pub(super) struct Events {
     waiting: Bytes,
     keeper: Option<Keeper>,
     /// The event that ends the answer, while the answer is being kept.
-    keeping: Option<(BoxFuture<'static, ()>, Bytes)>,
+    keeping: Option<(BoxFuture<'static, bool>, Bytes)>,
 }
 
 /// What is known of a stream of the upstream's own events.
@@ -102,7 +102,7 @@ impl Events {
     }
 
     /// Keeps the response when this event is its end.
-    fn keep(&mut self, event: &Bytes) -> Option<BoxFuture<'static, ()>> {
+    fn keep(&mut self, event: &Bytes) -> Option<BoxFuture<'static, bool>> {
         let is_end = ENDS.iter().any(|end| event.starts_with(end));
         let response = is_end.then(|| response_in_event(event)).flatten()?;
         let keeper = self.keeper.take()?;
@@ -128,10 +128,10 @@ impl Stream for Events {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             if let Some((keeping, end)) = &mut self.keeping {
-                ready!(keeping.as_mut().poll(cx));
+                let is_kept = ready!(keeping.as_mut().poll(cx));
                 let end = std::mem::take(end);
                 self.keeping = None;
-                return Poll::Ready(Some(end));
+                return Poll::Ready(Some(if is_kept { end } else { not_kept(&end) }));
             }
             if let Some(bytes) = sse::split_first(&mut self.waiting) {
                 match self.keep(&bytes) {

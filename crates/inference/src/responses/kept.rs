@@ -268,25 +268,29 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Keeps the turn that ends with this response. Its caller has paid for the response and gets it in any case.
-    pub(super) async fn finish(self, response: &[u8]) {
+    /// Keeps the turn that ends with this response; whether it is as its caller wished. The caller has paid for the
+    /// response and gets it in any case.
+    pub(super) async fn finish(self, response: &[u8]) -> bool {
         let Ok(response) = serde_json::from_slice(response) else {
             tracing::error!(response.id = %self.id, "a response that was made here cannot be read");
-            return;
+            return !self.store;
         };
         let turn = Turn {
             input: self.input,
             response,
         };
-        if self.store
-            && let Err(error) = self.kept.keep(self.account, self.id, self.previous, &turn).await
-        {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
+        let kept = match self.store {
+            true => self.kept.keep(self.account, self.id, self.previous, &turn).await,
+            false => Ok(()),
+        };
+        if let Err(error) = &kept {
+            let cause = std::error::Error::source(error).map(ToString::to_string);
             tracing::error!(response.id = %self.id, cause, "a response cannot be kept");
         }
         if let Some(latest) = self.latest {
             let said = self.before.into_iter().chain(turn.into_items());
             latest.set(self.id.to_string(), said.collect());
         }
+        kept.is_ok()
     }
 }

@@ -1,17 +1,16 @@
 //! Handlers.
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Path, State};
-use axum::http::header::{ALLOW, CONTENT_TYPE};
+use axum::http::header::ALLOW;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use tollgate_edge::body::MEDIA_BODY;
 use tollgate_edge::context::Context;
-use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JsonBody, Query, WorkCaller, shell, sse};
+use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JsonBody, Query, WorkCaller, json, shell, sse};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -63,7 +62,7 @@ async fn create_response(
         latest: None,
     };
     match service::create(request).await? {
-        Answer::Whole(bytes) => Ok(json(bytes)),
+        Answer::Whole(bytes) => Ok(json::response(bytes)),
         Answer::Stream(events) => Ok(sse::response(*events)),
     }
 }
@@ -85,7 +84,7 @@ async fn count_response_input_tokens(
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
     let counted = count::count(&inference, &caller, body).await?;
-    let mut response = json(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
+    let mut response = json::response(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
     let how = HeaderValue::from_static(counted.counting);
     response.headers_mut().insert(COUNTING, how);
     Ok(response)
@@ -143,7 +142,7 @@ async fn compact_response(
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
     let compacted = compact::compact(&inference, &ctx, caller, body).await?;
-    Ok(json(Bytes::from(compacted.to_string())))
+    Ok(json::response(Bytes::from(compacted.to_string())))
 }
 
 /// A response that is kept: for 30 days, unless its request said `store: false`.
@@ -164,7 +163,7 @@ async fn get_response(
 ) -> Result<Response, ApiError> {
     kept::check_query(&pairs)?;
     let turn = inference.kept.get(caller.account_id(), &id).await?;
-    Ok(json(Bytes::from(turn.response.to_string())))
+    Ok(json::response(Bytes::from(turn.response.to_string())))
 }
 
 /// Forgets a response. Responses that go on from it stay, but cannot be gone on from any more.
@@ -225,12 +224,4 @@ async fn list_response_input_items(
     let query = ItemsQuery::read(pairs)?;
     let items = listing::list(&inference.kept, caller.account_id(), &id, query).await?;
     Ok(Json(items))
-}
-
-fn json(bytes: Bytes) -> Response {
-    let mut response = Response::new(Body::from(bytes));
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
 }

@@ -15,10 +15,11 @@ use tollgate_upstream::{Outline, Payload, TextCall};
 
 use super::events::Events;
 use super::kept::{Keeper, Latest};
-use super::recall::recall;
+use super::recall::{Recalled, recall};
 use crate::Inference;
 use crate::admission::{self, admit};
 use crate::capabilities::{self, Asked};
+use crate::crossing::Own;
 use crate::{crossing, lenient};
 
 const ENDPOINT: &str = "/v1/responses";
@@ -49,41 +50,64 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
         body,
         latest,
     } = request;
-    let (account, kept, pipeline) = (caller.account_id(), &inference.kept, &inference.pipeline);
-    let mut recalled = recall(kept, latest, account, body).await?;
+    let (kept, pipeline) = (&inference.kept, &inference.pipeline);
+    let mut recalled = recall(kept, latest, caller.account_id(), body).await?;
     let checked = lenient::checked(&caller, ctx, recalled.body.clone(), |body| {
         check(pipeline, ctx, &caller, body)
     });
     let (checked, body) = checked.map_err(|error| recalled.in_callers_places(error))?;
-    let Checked { head, routed, common } = checked;
-    let show_reasoning = head.shows_reasoning;
-    let public_model = routed.public_model.clone();
-    let identity = Identity {
-        number: ctx.id.as_u128(),
-        created_at: seconds(ctx.accepted_at),
-        model: public_model.to_string(),
-        store: head.store,
-        previous_response_id: recalled.previous.map(|id| id.to_string()),
+    let told = Told {
+        identity: identity(ctx, &checked, &recalled),
+        echo: echo(&checked, &body)?,
+        show_reasoning: checked.head.shows_reasoning,
     };
-    let keeper = match head.store || latest.is_some() {
+    let keeper = match checked.head.store || latest.is_some() {
         true => Some(Keeper {
             kept: kept.clone(),
-            account,
+            account: caller.account_id(),
             id: ResponseId::from_u128(ctx.id.as_u128()),
             previous: recalled.previous,
             input: recalled.take_own_items()?,
             before: recalled.before,
-            store: head.store,
+            store: checked.head.store,
             latest: latest.cloned(),
         }),
         false => None,
     };
-    // An upstream of this format says it itself; the simulator takes every format and speaks none.
-    let is_relayed = common.is_none() && !routed.model.simulated;
-    let echo = match is_relayed {
-        true => Echo::default(),
-        false => Echo::of(&body)?,
-    };
+    let (routed, call) = call(ctx, caller, checked, body);
+    crossing::note_foreign_reasoning(ctx, &routed, &call.call);
+    let admission = admit(pipeline, ctx, routed, call).await?;
+    let served = pipeline.run(admission).await?;
+    ctx.note_upstream_wait(served.upstream_wait);
+    ctx.note_structure(served.structure.map(Structure::as_str));
+    deliver(pipeline, ctx, served.answer, told, keeper).await
+}
+
+/// What the gateway itself says about the response.
+fn identity(ctx: &RequestContext, checked: &Checked, recalled: &Recalled) -> Identity {
+    Identity {
+        number: ctx.id.as_u128(),
+        created_at: seconds(ctx.accepted_at),
+        model: checked.routed.public_model.to_string(),
+        store: checked.head.store,
+        previous_response_id: recalled.previous.map(|id| id.to_string()),
+    }
+}
+
+/// What the response says again of its request. An upstream of this format says it itself; the simulator takes every
+/// format and speaks none.
+fn echo(checked: &Checked, body: &Bytes) -> Result<Echo, Error> {
+    let is_relayed = checked.common.is_none() && !checked.routed.model.simulated;
+    match is_relayed {
+        true => Ok(Echo::default()),
+        false => Ok(Echo::of(body)?),
+    }
+}
+
+/// The call of the pipeline.
+fn call(ctx: &RequestContext, caller: Caller, checked: Checked, body: Bytes) -> (Routed, CallRequest) {
+    let Checked { head, routed, common } = checked;
+    let public_model = routed.public_model.clone();
     let request = CallRequest {
         caller,
         request: ctx.id,
@@ -98,39 +122,50 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
             // The format always reports it.
             include_usage: true,
             clamp_output: None,
+            previews: Vec::new(),
+            reasons: false,
             output_cap: 0,
             common,
             outline: Some(Outline::new(head)),
             body,
         },
     };
-    let admission = admit(pipeline, ctx, routed, request).await?;
-    let served = pipeline.run(admission).await?;
-    ctx.note_upstream_wait(served.upstream_wait);
-    ctx.note_structure(served.structure.map(Structure::as_str));
-    match served.answer {
+    (routed, request)
+}
+
+/// Hands the answer out, kept if it is to be. One that cannot be kept says so itself: it was paid for.
+async fn deliver(
+    pipeline: &Arc<Pipeline>,
+    ctx: &RequestContext,
+    answer: Delivered,
+    told: Told,
+    keeper: Option<Keeper>,
+) -> Result<Answer, Error> {
+    match answer {
         Delivered::Whole {
             payload,
             outline,
             charge,
         } => {
             ctx.note_cost(charge.amount);
-            let whole = Whole {
+            let completed_at = seconds(pipeline.clock.now());
+            let response = told.encode(payload, outline.as_ref(), completed_at, &charge)?;
+            let is_kept = match keeper {
+                Some(keeper) => keeper.finish(&response).await,
+                None => true,
+            };
+            Ok(Answer::Whole(match is_kept {
+                true => response,
+                false => openai_responses::not_kept(&response),
+            }))
+        }
+        Delivered::Stream(pieces) => {
+            let Told {
                 identity,
                 echo,
                 show_reasoning,
-                completed_at: seconds(pipeline.clock.now()),
-                charge,
-            };
-            let response = whole.encode(payload, outline.as_ref())?;
-            if let Some(keeper) = keeper {
-                keeper.finish(&response).await;
-            }
-            Ok(Answer::Whole(response))
-        }
-        Delivered::Stream(pieces) => {
-            let clock = pipeline.clone();
-            let events = Events::new(pieces, clock, identity, echo, show_reasoning, keeper);
+            } = told;
+            let events = Events::new(pieces, pipeline.clone(), identity, echo, show_reasoning, keeper);
             Ok(Answer::Stream(Box::new(events)))
         }
     }
@@ -148,7 +183,10 @@ fn check(pipeline: &Pipeline, ctx: &RequestContext, caller: &Caller, body: &Byte
     let head = validate(body)?;
     let mut routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
-    let common = common_form(&mut routed, &head, ctx, body)?;
+    let (own, media) = (own(&head), head.media);
+    let common = crossing::common_form_without(&own, &mut routed, Format::Responses, media, ctx, || {
+        openai_responses::decode_request(body)
+    })?;
     Ok(Checked {
         head: head.into_owned(),
         routed,
@@ -170,34 +208,13 @@ fn seconds(time: Timestamp) -> i64 {
     time.as_micros().div_euclid(1_000_000)
 }
 
-/// The request in the common form, for candidates of other formats. What only this format has and no answer depends on
-/// is left out for them, and named.
-fn common_form(
-    routed: &mut Routed,
-    head: &ResponsesHead<'_>,
-    ctx: &RequestContext,
-    body: &Bytes,
-) -> Result<Option<Arc<GenerateRequest>>, Error> {
-    let hints: Vec<&str> = head.ignored_hints().collect();
-    ctx.note_ignored(&hints);
-    let reasons = routed.model.reasoning || routed.model.simulated;
-    let decode = || -> Result<GenerateRequest, DecodeError> {
-        let mut request = openai_responses::decode_request(body)?;
-        if !reasons {
-            // A model that does not reason need not be told how.
-            request.reasoning_effort = None;
-        }
-        Ok(request)
-    };
-    let common = crossing::common_form(routed, Format::Responses, head.media, ctx, decode)?;
-    if common.is_some() {
-        let own: Vec<&str> = head.own_hints().collect();
-        ctx.note_ignored(&own);
-        if !reasons && head.says_how_to_reason {
-            ctx.note_ignored(&["reasoning"]);
-        }
+/// What only this format has and no answer depends on.
+fn own(head: &ResponsesHead<'_>) -> Own {
+    Own {
+        ignored: head.ignored_hints().collect(),
+        hints: head.own_hints().collect(),
+        reasoning: head.says_how_to_reason.then_some("reasoning"),
     }
-    Ok(common)
 }
 
 pub(super) fn asked(head: &ResponsesHead<'_>) -> Asked {
@@ -219,19 +236,23 @@ pub(super) fn demand(head: &ResponsesHead<'_>, body_bytes: usize) -> Demand {
     }
 }
 
-/// What is said about a whole answer besides itself.
-struct Whole {
+/// What is said about an answer besides itself.
+struct Told {
     identity: Identity,
     echo: Echo,
     show_reasoning: bool,
-    completed_at: i64,
-    charge: Charge,
 }
 
-impl Whole {
-    /// The response object.
-    fn encode(&self, payload: Payload<GenerateResponse>, outline: Option<&Outline>) -> Result<Bytes, Error> {
-        let (usage, cost) = (&self.charge.usage, self.charge.amount);
+impl Told {
+    /// The response object of a whole answer.
+    fn encode(
+        &self,
+        payload: Payload<GenerateResponse>,
+        outline: Option<&Outline>,
+        completed_at: i64,
+        charge: &Charge,
+    ) -> Result<Bytes, Error> {
+        let (usage, cost) = (&charge.usage, charge.amount);
         match payload {
             Payload::Raw(Format::Responses, bytes) => {
                 // Whose the seals are is known to the adapter alone, which has looked at the answer.
@@ -250,7 +271,7 @@ impl Whole {
                 &response,
                 &self.identity,
                 &self.echo,
-                self.completed_at,
+                completed_at,
                 Some(cost),
                 self.show_reasoning,
             ))),

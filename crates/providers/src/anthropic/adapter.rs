@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use secrecy::SecretString;
 use tollgate_formats::anthropic_messages::{
-    MessagesHead, Purpose, StreamDecoder, Version, carry, decode_response, encode_request, inspect_response,
-    splice_request, validate, version_for,
+    MessagesHead, Purpose, StreamDecoder, Version, carry, decode_response, encode_request, has_foreign_seal,
+    inspect_response, splice_request, validate, version_for,
 };
 use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::seal::origin_of;
@@ -22,9 +22,11 @@ use tollgate_upstream::{
 use super::{listing, stream};
 use crate::crossing::{self, not_in_format};
 use crate::http::{
-    BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts,
+    BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts, Variant,
 };
 use crate::refusal;
+
+const PATH: &str = "/messages";
 
 /// A provider that speaks the format of messages.
 #[derive(Debug)]
@@ -33,6 +35,7 @@ pub struct Anthropic {
     /// Marks the reasoning that comes from here.
     origin: String,
     http: Arc<HttpClient>,
+    base: BaseUrl,
     /// By version of the format.
     messages: [Endpoint; 2],
     models: Endpoint,
@@ -58,9 +61,10 @@ impl Anthropic {
             origin: origin_of(&id),
             id,
             http,
+            base: base.clone(),
             messages: [
-                endpoint("/messages", Version::V2023_06_01)?,
-                endpoint("/messages", Version::V2026_10_21)?,
+                endpoint(PATH, Version::V2023_06_01)?,
+                endpoint(PATH, Version::V2026_10_21)?,
             ],
             models: endpoint("/models", Version::V2023_06_01)?,
         })
@@ -72,6 +76,20 @@ impl Anthropic {
             Version::V2023_06_01 => older,
             Version::V2026_10_21 => newer,
         }
+    }
+
+    /// The previews that the caller asks for, as a header.
+    fn previews(&self, call: &TextCall) -> Result<Option<Variant>, UpstreamError> {
+        if call.previews.is_empty() {
+            return Ok(None);
+        }
+        let names = SecretString::from(call.previews.join(","));
+        let variant = Variant::new(&self.base, PATH).and_then(|mut variant| {
+            variant.insert("anthropic-beta", &names)?;
+            Ok(variant)
+        });
+        let unsendable = |error: EndpointError| UpstreamError::connect(error.to_string());
+        variant.map(Some).map_err(unsendable)
     }
 
     /// The bytes for the upstream, and the version that they are in.
@@ -147,10 +165,14 @@ impl TextProvider for Anthropic {
             headers: ctx.header_timeout,
             idle: ctx.idle_timeout,
         };
-        let response = self
-            .http
-            .post(self.endpoint(version), RequestBody::from(body), timeouts)
-            .await?;
+        let (endpoint, body) = (self.endpoint(version), RequestBody::from(body));
+        let response = match self.previews(call)? {
+            None => self.http.post(endpoint, body, timeouts).await?,
+            Some(variant) => {
+                let sent = self.http.post_variant(endpoint, variant, body, timeouts);
+                sent.await?
+            }
+        };
         if !(200..300).contains(&response.status) {
             return Err(refusal::from_response(response, self.http.settings()).await);
         }
@@ -191,6 +213,14 @@ impl TextProvider for Anthropic {
 
     fn forces(&self, format: &ResponseFormat) -> bool {
         *format != ResponseFormat::JsonObject
+    }
+
+    fn leaves_out_reasoning(&self, call: &TextCall) -> bool {
+        let head = call
+            .outline
+            .as_ref()
+            .and_then(Outline::get::<MessagesHead<'static>>);
+        head.is_some_and(|head| has_foreign_seal(&call.body, head, &self.origin))
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {

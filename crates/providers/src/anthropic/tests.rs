@@ -70,6 +70,8 @@ fn call(format: Format, body: &Value) -> TextCall {
         stream: body["stream"] == true,
         include_usage: true,
         clamp_output: None,
+        previews: Vec::new(),
+        reasons: false,
         output_cap: 4_096,
     }
 }

@@ -81,6 +81,8 @@ fn chat(members: Value) -> TextCall {
         stream: body["stream"] == true,
         include_usage: true,
         clamp_output: None,
+        previews: Vec::new(),
+        reasons: false,
         output_cap: 4_096,
     }
 }

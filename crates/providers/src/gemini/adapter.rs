@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tollgate_formats::gemini::{
-    GenerateHead, Purpose, StreamDecoder, carry, decode_response, encode_request, inspect_response,
-    splice_request, validate,
+    GenerateHead, Purpose, StreamDecoder, carry, decode_response, encode_request, has_foreign_seal,
+    inspect_response, splice_request, validate,
 };
 use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::seal::origin_of;
@@ -210,6 +210,11 @@ impl TextProvider for Gemini {
             MediaKind::Document => Some(&["application/pdf", "text/plain"]),
             _ => None,
         }
+    }
+
+    fn leaves_out_reasoning(&self, call: &TextCall) -> bool {
+        let head = call.outline.as_ref().and_then(Outline::get::<GenerateHead>);
+        head.is_some_and(|head| has_foreign_seal(&call.body, head, &self.origin))
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {

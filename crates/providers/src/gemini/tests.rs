@@ -74,6 +74,8 @@ fn call(format: Format, stream: bool, body: &Value) -> TextCall {
         stream,
         include_usage: true,
         clamp_output: None,
+        previews: Vec::new(),
+        reasons: false,
         output_cap: 4_096,
     }
 }

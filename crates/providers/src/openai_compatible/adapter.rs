@@ -305,6 +305,8 @@ impl TextProvider for OpenAiCompatible {
         if request.user.is_some() && self.preset.drops.contains(&"user") {
             ignored.push("user".to_owned());
         }
+        let drops = |name: &&String| self.preset.drops.contains(&name.as_str()) && *name != "stream_options";
+        ignored.extend(request.extra.keys().filter(drops).cloned());
         Ok(ignored)
     }
 

@@ -7,15 +7,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::openai_responses::{
-    RequestEdits, ResponsesHead, StreamDecoder, carry, decode_response, encode_request, inspect_response,
-    splice_request, validate,
+    RequestEdits, ResponsesHead, StreamDecoder, carry, decode_response, encode_request, has_foreign_seal,
+    inspect_response, splice_request, validate,
 };
 use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
-    CallContext, ListedModel, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply,
-    UpstreamError,
+    CallContext, ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider,
+    TextReply, UpstreamError,
 };
 
 use super::stream;
@@ -59,10 +59,16 @@ impl OpenAiResponses {
 
     /// The bytes for the upstream.
     fn prepare(&self, call: &TextCall) -> Result<Bytes, UpstreamError> {
+        // A model that does not reason would refuse it.
+        let asks_seal = call.reasons && call.format.carries_seals();
         if !call.is_in(Format::Responses) {
             let mut request = crossing::common_form(call)?;
             drop_foreign_reasoning(&mut request, &self.origin);
-            return Ok(Bytes::from(encode_request(&request, call.clamp_output)));
+            return Ok(Bytes::from(encode_request(
+                &request,
+                call.clamp_output,
+                asks_seal,
+            )));
         }
         let known = call
             .outline
@@ -80,6 +86,7 @@ impl OpenAiResponses {
             model: &call.upstream_model,
             origin: &self.origin,
             clamp_output: call.clamp_output,
+            reasons: asks_seal,
         };
         Ok(splice_request(&call.body, head, edits))
     }
@@ -158,6 +165,22 @@ impl TextProvider for OpenAiResponses {
 
     fn takes(&self, format: Format) -> bool {
         format == Format::Responses
+    }
+
+    fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
+        // It would fetch documents, too; but what one costs depends on its bytes, and a hold is taken before.
+        match kind {
+            MediaKind::Document => Some(&["application/pdf"]),
+            _ => None,
+        }
+    }
+
+    fn leaves_out_reasoning(&self, call: &TextCall) -> bool {
+        let head = call
+            .outline
+            .as_ref()
+            .and_then(Outline::get::<ResponsesHead<'static>>);
+        head.is_some_and(|head| has_foreign_seal(&call.body, head, &self.origin))
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {

@@ -287,8 +287,8 @@ fn message_tokens(message: &Message) -> u64 {
         Part::Text(text) | Part::Refusal(text) => tokens::count(text),
         Part::Reasoning(reasoning) => reasoning.text.as_deref().map_or(0, tokens::count),
         Part::File(File { text: Some(text), .. }) => tokens::count(text).max(1),
-        Part::Image { .. } | Part::Audio { .. } | Part::File(_) | Part::Foreign { .. } => 1,
-        Part::CacheBreakpoint => 0,
+        Part::Image { .. } | Part::Audio { .. } | Part::File(_) | Part::Stored(_) | Part::Foreign { .. } => 1,
+        Part::CacheBreakpoint(_) => 0,
     });
     let calls = message.tool_calls.iter();
     let called = calls.map(|call| tokens::count(&call.name) + tokens::count(&call.arguments));

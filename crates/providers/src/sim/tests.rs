@@ -41,6 +41,8 @@ fn call(body: &Value, stream: bool) -> TextCall {
         stream,
         include_usage: true,
         clamp_output: None,
+        previews: Vec::new(),
+        reasons: false,
         output_cap: 4_096,
         common: None,
     }

@@ -26,7 +26,7 @@ async fn keys(scene: &Scene) -> Value {
     scene.gateway.command_line().run(&list).await
 }
 
-async fn set_compat(scene: &Scene, id: &str, compat: &str) {
+pub async fn set_compat(scene: &Scene, id: &str, compat: &str) {
     let command = ["keys", "set-compat", id, compat];
     scene.gateway.command_line().run(&command).await;
 }
@@ -111,22 +111,6 @@ async fn messages_go_without_what_the_model_cannot_use() {
     let (_, mut ignored) = served(&scene, &id, MESSAGES, members, "mcp_servers").await;
     ignored.sort_unstable();
     assert_eq!(ignored, ["colour", "mcp_servers"]);
-    let text =
-        json!([{"type": "text", "text": "be kind", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]);
-    let (sent, ignored) = served(
-        &scene,
-        &id,
-        MESSAGES,
-        json!({"system": text}),
-        "system[0].cache_control.ttl",
-    )
-    .await;
-    assert_eq!(sent["messages"][0]["role"], "system");
-    assert!(
-        ignored.contains(&"system[0].cache_control.ttl".to_owned()),
-        "{ignored:?}"
-    );
-
     let count = format!("{MESSAGES}/count_tokens");
     let body = asking(json!({"tools": [tool, {"type": "web_search_20250305", "name": "x"}]}));
     let counted = post(&scene, &count, &body).await;

@@ -11,6 +11,8 @@ use crate::scene::{BINARY, CHAT, GRANTED, PROVIDER_KEY, Scene, assert_error, cre
 const SEEING: &str = "acme/seeing";
 /// A model whose provider speaks messages, and takes pictures by their addresses.
 const NATIVE: &str = "acme/native";
+/// A model whose provider speaks responses.
+const RESPONDING: &str = "acme/responding";
 /// Nano-credits for a token of either.
 const PRICE: i64 = 1_000;
 /// Most output tokens of either.
@@ -49,8 +51,10 @@ input = ["text", "image", "file"]
         format!("[egress]\nallow = [\"{address}\"]\n"),
         provider("eastwind", "vllm"),
         provider("southwind", "anthropic"),
+        provider("westwind", "openai-responses"),
         model(SEEING, "eastwind/seeing-v1"),
         model(NATIVE, "southwind/native-v1"),
+        model(RESPONDING, "westwind/responding-v1"),
     ];
     let options = Scene::options(&upstream, Default::default(), &config.concat());
     let gateway = Gateway::start(BINARY, options).await;
@@ -185,6 +189,21 @@ async fn documents_are_fetched_for_everybody() {
         sent["messages"][0]["content"][0]["file"]["file_data"],
         format!("data:application/pdf;base64,{PDF_DATA}")
     );
+    // So has this one, and its own callers may name them, too.
+    let address = scene.at("/a.pdf");
+    let own = json!({"model": RESPONDING, "max_output_tokens": 200, "input": [{"role": "user", "content": [
+        {"type": "input_file", "file_url": address}, {"type": "input_text", "text": "look"}
+    ]}]});
+    let others = asking(RESPONDING, &[document(&address), look()]);
+    for (path, body) in [("/v1/responses", own), ("/v1/messages", others)] {
+        let response = scene.post(path, &body).await;
+        assert_eq!(response.status, 200, "{}", response.text());
+        let sent = scene.received("POST").pop().unwrap().json().unwrap();
+        assert_eq!(
+            sent["input"][0]["content"][0]["file_data"],
+            format!("data:application/pdf;base64,{PDF_DATA}")
+        );
+    }
     let response = scene.post("/v1/messages", &asking(SEEING, &parts(&scene))).await;
     assert_eq!(
         (response.status, &response.json()["error"]["param"]),

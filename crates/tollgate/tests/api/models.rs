@@ -208,3 +208,84 @@ structured_output = "none"
     assert_eq!(scene.chat(&fine).await.status, 200);
     scene.finish().await;
 }
+
+#[tokio::test]
+async fn clients_of_messages_page_through_the_catalog() {
+    let scene = Scene::start().await;
+    let ids: Vec<String> = list(&scene)
+        .await
+        .iter()
+        .map(|model| model["id"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(ids.len() > 4, "{ids:?}");
+    let get = async |query: &str| {
+        let path = format!("/v1/models?{query}");
+        let request = Request::get(&path).key(&scene.key.secret);
+        let response = scene
+            .client()
+            .send(&request.header("anthropic-version", "2023-06-01"))
+            .await;
+        (response.status, response.json())
+    };
+    let ids_of = |page: &Value| -> Vec<String> {
+        let models = page["data"].as_array().unwrap().iter();
+        models
+            .map(|model| model["id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    // Forwards, then backwards.
+    let (mut seen, mut query) = (Vec::new(), "limit=2".to_owned());
+    loop {
+        let (status, page) = get(&query).await;
+        assert_eq!(status, 200, "{page}");
+        let found = ids_of(&page);
+        assert_eq!(
+            (&page["first_id"], &page["last_id"]),
+            (&json!(found[0]), &json!(found[found.len() - 1]))
+        );
+        seen.extend(found);
+        if page["has_more"] == false {
+            break;
+        }
+        let last = page["last_id"].as_str().unwrap().replace('/', "%2F");
+        query = format!("limit=2&after_id={last}&beta=true");
+    }
+    assert_eq!(seen, ids);
+    let (_, page) = get(&format!("limit=2&before_id={}", ids[3])).await;
+    assert_eq!(
+        (ids_of(&page), &page["has_more"]),
+        (ids[1..3].to_vec(), &json!(true))
+    );
+    let (_, page) = get(&format!("limit=1000&before_id={}", ids[3])).await;
+    assert_eq!(
+        (ids_of(&page), &page["has_more"]),
+        (ids[..3].to_vec(), &json!(false))
+    );
+    let (_, page) = get(&format!("after_id={}", ids[ids.len() - 1])).await;
+    let nothing = (&page["data"], &page["first_id"], &page["has_more"]);
+    assert_eq!(nothing, (&json!([]), &Value::Null, &json!(false)));
+    assert_eq!(ids_of(&get("limit=1000").await.1), ids);
+    assert_eq!(ids_of(&get("limit=1").await.1), ids[..1]);
+    assert_eq!(ids_of(&get("").await.1), ids[..ids.len().min(20)]);
+
+    let both = format!("after_id={0}&before_id={0}", ids[0]);
+    for (query, param) in [
+        ("limit=0", "limit"),
+        ("limit=1001", "limit"),
+        ("limit=-1", "limit"),
+        ("limit=x", "limit"),
+        ("limit=", "limit"),
+        ("after_id=none", "after_id"),
+        ("before_id=none", "before_id"),
+        (&both, "before_id"),
+    ] {
+        let (status, body) = get(query).await;
+        let error = &body["error"];
+        assert_eq!(
+            (status, &error["code"], &error["param"]),
+            (400, &json!("invalid_parameter"), &json!(param)),
+            "{query}"
+        );
+    }
+    scene.finish().await;
+}

@@ -38,6 +38,13 @@ pub fn splice_request(body: &Bytes, head: &MessagesHead<'_>, model: &str, origin
     Bytes::from(out)
 }
 
+/// Whether reasoning is left out for the upstream of this origin, because another one sealed it.
+pub fn has_foreign_seal(body: &Bytes, head: &MessagesHead<'_>, origin: &str) -> bool {
+    let blocks = head.layout.contents.iter().flat_map(|content| &content.blocks);
+    let mut seals = blocks.filter_map(|block| block.seal);
+    seals.any(|place| seal::is_foreign(seal::unwrap(&text_of(place.of(body))).as_ref(), origin))
+}
+
 fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     if out.len() > 1 {
         out.push(b',');

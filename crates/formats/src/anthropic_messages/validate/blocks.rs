@@ -245,9 +245,9 @@ impl<'a> Block<'a> {
         let source_path = path.key("source");
         match (kind, &self.source) {
             ("image", Some(source)) => source.check_image(&mut head.media, &source_path)?,
-            // What is fetched goes through the common form, which has no place for these.
+            // What is fetched, or taken from a file, goes through the common form, which has no place for these.
             ("document", Some(source))
-                if source.is_remote() && (self.has_citations || self.has("context")) =>
+                if source.is_elsewhere() && (self.has_citations || self.has("context")) =>
             {
                 let what = "must be inline, with citations or a context: 'base64', 'text' or 'content'";
                 return unsupported(&source_path.key("type"), what);

@@ -109,6 +109,7 @@ impl<'a> Request<'a> {
             response_format: ResponseFormatKind::Text,
             media: Default::default(),
             says_how_to_reason: false,
+            caches_for_an_hour: false,
             own_hints: Vec::new(),
             layout,
         };

@@ -200,19 +200,11 @@ pub(super) fn cache_control(
             has_type = true;
             return Ok(());
         }
-        match reader.word_at(&["5m", "1h"], path)? {
-            "5m" => Ok(()),
-            _ => unsupported(
-                path,
-                "is '1h', for which there is no price here; '5m' is what is served",
-            ),
-        }
+        head.caches_for_an_hour |= reader.word_at(&["5m", "1h"], path)? == "1h";
+        Ok(())
     })?;
     if !has_type {
         return Err(path.missing("type"));
-    }
-    if !head.own_hints.contains(&"cache_control") {
-        head.own_hints.push("cache_control");
     }
     Ok(())
 }

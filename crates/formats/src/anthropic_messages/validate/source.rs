@@ -1,6 +1,6 @@
 //! Where the bytes of a picture or a document are.
 
-use super::options::{once, unsupported};
+use super::options::once;
 use crate::error::Flaw;
 use crate::json::{Path, Reader};
 use crate::request::Media;
@@ -15,6 +15,7 @@ pub(super) struct Source {
     media_type: Option<MediaType>,
     data_bytes: Option<u64>,
     has_url: bool,
+    has_id: bool,
     has_content: bool,
 }
 
@@ -55,6 +56,11 @@ impl Source {
                     web_address(reader, &here)?;
                     source.has_url = true;
                 }
+                "file_id" => {
+                    once(&mut seen, 5, path, "file_id")?;
+                    reader.filled_string_at(&here)?;
+                    source.has_id = true;
+                }
                 "content" => {
                     once(&mut seen, 4, path, "content")?;
                     if let Some(read) = read_content.take() {
@@ -82,18 +88,24 @@ impl Source {
             }
             Some("url") if !self.has_url => return Err(path.missing("url")),
             Some("url") => {}
-            Some("file") => return no_files(path),
-            Some(_) => return Err(path.key("type").invalid("must be one of 'base64' or 'url'")),
+            Some("file") if !self.has_id => return Err(path.missing("file_id")),
+            Some("file") => {}
+            Some(_) => {
+                return Err(path
+                    .key("type")
+                    .invalid("must be one of 'base64', 'url' or 'file'"));
+            }
         }
         media.images += 1;
-        media.addresses += u32::from(self.is_remote());
+        media.addresses += u32::from(self.kind == Some("url"));
+        media.stored += u32::from(self.kind == Some("file"));
         media.inline_bytes += self.data_bytes.unwrap_or(0);
         Ok(())
     }
 
-    /// Whether the bytes are at an address.
-    pub(super) fn is_remote(&self) -> bool {
-        self.kind == Some("url")
+    /// Whether the bytes are elsewhere: at an address, or in a file.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        matches!(self.kind, Some("url" | "file"))
     }
 
     /// The rules for a document.
@@ -115,7 +127,8 @@ impl Source {
             }
             Some("content") if !self.has_content => return Err(path.missing("content")),
             Some("content") => {}
-            Some("file") => return no_files(path),
+            Some("file") if !self.has_id => return Err(path.missing("file_id")),
+            Some("file") => media.stored += 1,
             Some(_) if !self.has_url => return Err(path.missing("url")),
             Some(_) => media.addresses += 1,
         }
@@ -130,13 +143,6 @@ impl Source {
             _ => Ok(()),
         }
     }
-}
-
-fn no_files<T>(path: &Path<'_>) -> Result<T, Flaw> {
-    unsupported(
-        &path.key("type"),
-        "is 'file', but no files can be uploaded here; send the bytes inline",
-    )
 }
 
 fn media_type(text: &str) -> MediaType {

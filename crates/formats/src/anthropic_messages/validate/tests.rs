@@ -82,7 +82,7 @@ fn hints_are_told_apart() {
     assert_eq!(head.ignored_hints().collect::<Vec<_>>(), ["betas", "diagnostics"]);
     let mut own: Vec<_> = head.own_hints().collect();
     own.sort_unstable();
-    assert_eq!(own, ["cache_control", "service_tier", "tools.input_examples"]);
+    assert_eq!(own, ["service_tier", "tools.input_examples"]);
 }
 
 #[test]

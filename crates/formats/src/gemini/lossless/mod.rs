@@ -6,7 +6,7 @@ mod request;
 mod response;
 
 pub use event::{Relay, Relayed, event_with_cost};
-pub use request::splice_request;
+pub use request::{has_foreign_seal, splice_request};
 pub use response::{ResponseHead, inspect_response, splice_response};
 
 use super::super::json::write_string;

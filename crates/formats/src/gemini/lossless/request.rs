@@ -7,6 +7,7 @@ use super::super::head::{FieldPlace, GenerateHead, NOT_FORWARDED, PartPlace, Par
 use super::super::seals;
 use super::{json_string, text_of};
 use crate::lossless::{Edit, Span, field_with_comma, splice};
+use crate::seal;
 
 /// The request as an upstream of this format gets it for this model: what no upstream needs left out, reasoning that
 /// this upstream has sealed in its own wrapping again and that of others left out, and the gateway's cap when the caller
@@ -41,6 +42,13 @@ pub fn splice_request(
     }
     out.push(b'}');
     Bytes::from(out)
+}
+
+/// Whether reasoning is left out for the upstream of this origin, because another one sealed it.
+pub fn has_foreign_seal(body: &Bytes, head: &GenerateHead, origin: &str) -> bool {
+    let parts = head.layout.parts.iter().flat_map(|parts| &parts.parts);
+    let mut seals = parts.filter_map(|part| part.seal);
+    seals.any(|place| seal::is_foreign(seals::unwrap(&text_of(place.value.of(body))).as_ref(), origin))
 }
 
 fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {

@@ -1,5 +1,6 @@
 //! One part of a turn: exactly one of several fields says what it is, and others may stand beside it.
 
+use super::super::decode::stored_id;
 use super::super::head::{GenerateHead, PartPlace, SealPlace};
 use super::super::name::canonical;
 use super::contents::Side;
@@ -159,42 +160,51 @@ fn mime(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<String, Flaw> {
 }
 
 fn file_data(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(), Flaw> {
-    let (mut is_picture, mut has_address) = (false, false);
+    let (mut mime_type, mut is_stored) = (None, None);
     open_fields(reader, &["mimeType", "fileUri"], path, |reader, name, path| {
         match name {
-            "mimeType" => is_picture = mime(reader, path)?.starts_with("image/"),
-            _ => {
-                web_address(reader, path)?;
-                has_address = true;
-            }
+            "mimeType" => mime_type = Some(mime(reader, path)?),
+            _ => is_stored = Some(names_file(reader, path)?),
         }
         Ok(())
     })?;
-    match (has_address, is_picture) {
-        (false, _) => Err(path.missing("fileUri")),
+    let Some(is_stored) = is_stored else {
+        return Err(path.missing("fileUri"));
+    };
+    let kind = mime_type.as_deref().and_then(|name| name.split('/').next());
+    match kind {
+        Some("image") => media.images += 1,
+        None if is_stored => return Err(path.missing("mimeType")),
+        Some("audio" | "video") if is_stored => {
+            let what = "must be that of a picture or a document; other media must be inline";
+            return unsupported(&path.key("mimeType"), what);
+        }
+        Some(_) if is_stored => media.files += 1,
         // Nobody here knows how large anything else is, and so what it can cost.
-        (_, false) => unsupported(
-            &path.key("mimeType"),
-            "must be that of a picture; other media must be inline",
-        ),
         _ => {
-            media.images += 1;
-            Ok(())
+            let what = "must be that of a picture; other media must be inline";
+            return unsupported(&path.key("mimeType"), what);
         }
     }
+    media.stored += u32::from(is_stored);
+    Ok(())
 }
 
-/// Other schemes name files that are stored at the provider.
-fn web_address(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+/// Whether it is the name of an uploaded file; otherwise it is an address. Other schemes name files that are stored at
+/// the provider.
+fn names_file(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, Flaw> {
     let text = reader.filled_string_at(path)?.decoded();
+    if stored_id(&text).is_some() {
+        return Ok(true);
+    }
     let has_scheme = |scheme: &str| {
         let start = text.get(..scheme.len());
         start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     };
     if has_scheme("https://") || has_scheme("http://") {
-        return Ok(());
+        return Ok(false);
     }
-    Err(path.invalid("must be an http or https URL"))
+    Err(path.invalid("must be an http or https URL, or the name of an uploaded file"))
 }
 
 fn call(reader: &mut Reader<'_>, calls: &mut Calls, path: &Path<'_>) -> Result<(), Flaw> {

@@ -244,7 +244,7 @@ pub fn encode_usage(usage: &Usage, cost: Option<Credits>) -> Value {
         "total_tokens": usage.total(),
         "prompt_tokens_details": {
             "cached_tokens": usage.get(Unit::CacheRead),
-            "cache_write_tokens": usage.get(Unit::CacheWrite),
+            "cache_write_tokens": usage.cache_written(),
             "audio_tokens": usage.get(Unit::InputAudio),
         },
         "completion_tokens_details": {

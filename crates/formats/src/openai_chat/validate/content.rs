@@ -195,7 +195,7 @@ fn audio(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<
 fn file(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(), Flaw> {
     const KEYS: [&str; 3] = ["file_id", "file_data", "filename"];
     reader.object_at(path)?;
-    let (mut has_file, mut seen) = (false, 0);
+    let (mut has_id, mut has_data, mut seen) = (false, false, 0);
     while let Some(key) = reader.key()? {
         let Some(place) = KEYS.iter().position(|name| **name == key.name) else {
             reader.skip()?;
@@ -206,13 +206,19 @@ fn file(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(
             continue;
         }
         let value = reader.filled_string_at(&path.key(KEYS[place]))?;
-        has_file |= KEYS[place] != "filename";
-        if KEYS[place] == "file_data" {
-            media.inline_bytes += value.raw.len() as u64;
+        match KEYS[place] {
+            "file_id" => has_id = true,
+            "file_data" => {
+                media.inline_bytes += value.raw.len() as u64;
+                has_data = true;
+            }
+            _ => {}
         }
     }
-    if has_file {
-        return Ok(());
+    media.stored += u32::from(has_id);
+    match (has_id, has_data) {
+        (true, true) => Err(path.key("file_id").invalid("cannot stand beside 'file_data'")),
+        (false, false) => Err(path.invalid("must have 'file_id' or 'file_data'")),
+        _ => Ok(()),
     }
-    Err(path.invalid("must have 'file_id' or 'file_data'"))
 }

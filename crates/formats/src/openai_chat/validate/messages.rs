@@ -26,6 +26,7 @@ pub(super) fn read(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(u32, Med
             media.audio += content.media.audio;
             media.files += content.media.files;
             media.addresses += content.media.addresses;
+            media.stored += content.media.stored;
             media.inline_bytes += content.media.inline_bytes;
         }
         count += 1;

@@ -7,7 +7,7 @@ use crate::json::{Kind, Path, Reader};
 use crate::lossless::Span;
 
 pub(super) const REASONING_EFFORTS: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh", "max"];
-pub(super) const SERVICE_TIERS: &[&str] = &["auto", "default", "flex", "scale", "priority", "fast"];
+pub(crate) const SERVICE_TIERS: &[&str] = &["auto", "default", "flex", "scale", "priority", "fast"];
 const LEVELS: &[&str] = &["low", "medium", "high"];
 const CACHE_RETENTIONS: &[&str] = &["in_memory", "in-memory", "24h"];
 const AUDIO_FORMATS: &[&str] = &["wav", "aac", "mp3", "flac", "opus", "pcm16"];

@@ -751,6 +751,7 @@ fn media_are_counted() {
         audio: 1,
         files: 2,
         addresses: 1,
+        stored: 1,
         inline_bytes: 26 + 4 + 30,
     };
     assert_eq!(accepted(&body).media, expected);

@@ -7,8 +7,8 @@ mod request;
 mod response;
 
 pub use event::{EventKind, Relay, Relayed, dress_event, response_in_event, sequence_number};
-pub use request::{RequestEdits, splice_request};
-pub use response::{ResponseHead, inspect_response, splice_response};
+pub use request::{RequestEdits, has_foreign_seal, splice_request};
+pub use response::{ResponseHead, inspect_response, not_kept, splice_response};
 
 use super::super::json::write_string;
 use crate::lossless::{Edit, Span, splice};

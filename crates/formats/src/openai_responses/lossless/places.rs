@@ -32,6 +32,11 @@ pub(super) struct ObjectPlaces {
 }
 
 impl ObjectPlaces {
+    /// Where it says whether it is kept.
+    pub(super) fn store(&self) -> Option<Span> {
+        self.store
+    }
+
     /// Reads the object under the cursor.
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Flaw> {
         reader.begin_object()?;

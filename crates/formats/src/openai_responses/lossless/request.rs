@@ -15,6 +15,8 @@ pub struct RequestEdits<'a> {
     pub origin: &'a str,
     /// A cap on output tokens, for a caller who set none.
     pub clamp_output: Option<u64>,
+    /// Whether the model reasons although the request says nothing about it.
+    pub reasons: bool,
 }
 
 /// What an upstream is not told: responses are kept by the gateway, and never by its providers.
@@ -26,7 +28,7 @@ const KEPT_HERE: &[&str] = &["store", "previous_response_id", "background"];
 /// for byte. `head` is what [`validate`](super::super::validate()) made of this body.
 pub fn splice_request(body: &Bytes, head: &ResponsesHead<'_>, edits: RequestEdits<'_>) -> Bytes {
     let mut out = Vec::with_capacity(body.len() + edits.model.len() + 96);
-    let asks_seal = head.says_how_to_reason || head.layout.includes_seal;
+    let asks_seal = edits.reasons || head.says_how_to_reason || head.layout.includes_seal;
     out.push(b'{');
     for field in &head.layout.fields {
         if IGNORED_HINTS.contains(&field.name) || KEPT_HERE.contains(&field.name) {
@@ -50,6 +52,17 @@ pub fn splice_request(body: &Bytes, head: &ResponsesHead<'_>, edits: RequestEdit
     push_field(&mut out, "store", b"false");
     out.push(b'}');
     Bytes::from(out)
+}
+
+/// Whether reasoning is left out for the upstream of this origin, because another one sealed it, or nobody.
+pub fn has_foreign_seal(body: &Bytes, head: &ResponsesHead<'_>, origin: &str) -> bool {
+    let mut reasoning = head.layout.items.iter().filter(|item| item.is_reasoning);
+    reasoning.any(|item| {
+        let text = item
+            .seal
+            .and_then(|place| serde_json::from_slice::<String>(place.of(body)).ok());
+        seal::is_foreign(text.as_deref().and_then(seal::unwrap).as_ref(), origin)
+    })
 }
 
 fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {

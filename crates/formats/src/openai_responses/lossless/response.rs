@@ -1,9 +1,11 @@
 //! Whole answers.
 
 use bytes::Bytes;
+use memchr::memmem;
 use tollgate_types::{Credits, Usage};
 
 use super::super::identity::Identity;
+use super::event::response_in_event;
 use super::places::ObjectPlaces;
 use super::{changed, seal_edits};
 use crate::error::DecodeError;
@@ -54,4 +56,18 @@ pub fn splice_response(
     changes.extend(seal_edits(body, &head.places.seals, &head.origin));
     changes.push(head.places.usage_edit(body, counted, cost));
     changed(body, changes)
+}
+
+/// An answer that was made here, or the event that ends it, as it is when it could not be kept: `store` is false.
+pub fn not_kept(bytes: &Bytes) -> Bytes {
+    let response = response_in_event(bytes).unwrap_or_else(|| bytes.clone());
+    let places = Reader::new(&response, u32::MAX).and_then(|mut reader| ObjectPlaces::read(&mut reader));
+    let (Ok(places), Some(start)) = (places, memmem::find(bytes, &response)) else {
+        return bytes.clone();
+    };
+    let Some(place) = places.store() else {
+        return bytes.clone();
+    };
+    let (start, end) = (start + place.start as usize, start + place.end as usize);
+    [&bytes[..start], b"false", &bytes[end..]].concat().into()
 }

@@ -93,6 +93,16 @@ pub(super) fn read(
     Ok(())
 }
 
+/// An item of a type that every model can be told, as far as it was read.
+struct Item<'a> {
+    kind: &'static str,
+    /// Where it stands, which decides about its content.
+    place: Place,
+    seen: u32,
+    call_id: Option<Cow<'a, str>>,
+    seal: Option<Span>,
+}
+
 fn item<'a>(
     reader: &mut Reader<'a>,
     head: &mut ResponsesHead<'_>,
@@ -100,7 +110,7 @@ fn item<'a>(
     path: &Path<'_>,
 ) -> Result<ItemPlace, Flaw> {
     let start = reader.place();
-    let (kind, role) = kind_and_role(&mut reader.ahead(), path)?;
+    let (kind, place) = kind_and_role(&mut reader.ahead(), path)?;
     if RUN_BY_THE_CALLER.contains(&&*kind) {
         reader.skip()?;
         return Ok(ItemPlace {
@@ -112,79 +122,113 @@ fn item<'a>(
     let Some(kind) = TYPES.iter().copied().find(|known| **known == *kind) else {
         return Err(refused(&kind, &path.key("type")));
     };
-    reader.object_at(path)?;
-    let (mut seen, mut call_id, mut seal) = (0, None, None);
-    while let Some(key) = reader.key()? {
-        let Some(bit) = KEYS.iter().position(|name| **name == *key.name) else {
-            reader.skip()?;
-            continue;
+    let item = Item::read(reader, head, kind, place, path)?;
+    item.check_required(path)?;
+    let (is_reasoning, seal) = (kind == "reasoning", item.seal);
+    item.match_call(calls, path)?;
+    Ok(ItemPlace {
+        span: Span::new(start, reader.end()),
+        is_reasoning,
+        seal,
+    })
+}
+
+impl<'a> Item<'a> {
+    fn read(
+        reader: &mut Reader<'a>,
+        head: &mut ResponsesHead<'_>,
+        kind: &'static str,
+        place: Place,
+        path: &Path<'_>,
+    ) -> Result<Self, Flaw> {
+        reader.object_at(path)?;
+        let mut item = Item {
+            kind,
+            place,
+            seen: 0,
+            call_id: None,
+            seal: None,
         };
-        once(&mut seen, bit as u32, path, KEYS[bit])?;
-        let here = path.key(KEYS[bit]);
-        let value = reader.place();
-        match (KEYS[bit], kind) {
+        while let Some(key) = reader.key()? {
+            let Some(bit) = KEYS.iter().position(|name| **name == *key.name) else {
+                reader.skip()?;
+                continue;
+            };
+            once(&mut item.seen, bit as u32, path, KEYS[bit])?;
+            item.value(reader, head, KEYS[bit], &path.key(KEYS[bit]))?;
+        }
+        Ok(item)
+    }
+
+    /// The value of a key, which is of use only in items of some types.
+    fn value(
+        &mut self,
+        reader: &mut Reader<'a>,
+        head: &mut ResponsesHead<'_>,
+        key: &str,
+        path: &Path<'_>,
+    ) -> Result<(), Flaw> {
+        match (key, self.kind) {
             ("type" | "role", _) => reader.skip()?,
-            ("content", "message") => content::read(reader, head, role, &here)?,
+            ("content", "message") => content::read(reader, head, self.place, path)?,
             ("content", "reasoning") => {
                 if !reader.take_null()? {
-                    content::texts(reader, "reasoning_text", &here)?;
+                    content::texts(reader, "reasoning_text", path)?;
                 }
             }
-            ("summary", "reasoning") => content::texts(reader, "summary_text", &here)?,
+            ("summary", "reasoning") => content::texts(reader, "summary_text", path)?,
             ("output", "function_call_output" | "custom_tool_call_output") => {
-                content::read(reader, head, Place::Output, &here)?;
+                content::read(reader, head, Place::Output, path)?;
             }
-            ("call_id", _) => call_id = Some(reader.filled_string_at(&here)?.decoded()),
+            ("call_id", _) => self.call_id = Some(reader.filled_string_at(path)?.decoded()),
             ("name", "function_call" | "custom_tool_call") => {
-                reader.filled_string_at(&here)?;
+                reader.filled_string_at(path)?;
             }
             ("arguments", "function_call") | ("input", "custom_tool_call") => {
-                reader.string_at(&here)?;
+                reader.string_at(path)?;
             }
             ("encrypted_content" | "id" | "status" | "phase", _) if reader.take_null()? => {}
             ("encrypted_content", "reasoning") => {
-                reader.string_at(&here)?;
-                seal = Some(Span::new(value, reader.end()));
+                let start = reader.place();
+                reader.string_at(path)?;
+                self.seal = Some(Span::new(start, reader.end()));
             }
-            ("id", _) => {
-                reader.string_at(&here)?;
+            ("id", _) | ("phase", "message") => {
+                reader.string_at(path)?;
             }
             ("status", _) => {
-                reader.word_at(&["in_progress", "completed", "incomplete"], &here)?;
-            }
-            ("phase", "message") => {
-                reader.string_at(&here)?;
+                reader.word_at(&["in_progress", "completed", "incomplete"], path)?;
             }
             _ => reader.skip()?,
         }
+        Ok(())
     }
-    let has = |name: &&&str| {
-        KEYS.iter()
-            .position(|key| *key == **name)
-            .is_some_and(|bit| seen & (1 << bit) != 0)
-    };
-    let required = REQUIRED.iter().find(|(name, _)| *name == kind);
-    if let Some(key) = required.and_then(|(_, keys)| keys.iter().find(|key| !has(key))) {
-        return Err(path.missing(key));
+
+    fn has(&self, name: &str) -> bool {
+        let bit = KEYS.iter().position(|key| *key == name);
+        bit.is_some_and(|bit| self.seen & (1 << bit) != 0)
     }
-    if let Some(id) = call_id {
-        match kind {
+
+    fn check_required(&self, path: &Path<'_>) -> Result<(), Flaw> {
+        let required = REQUIRED.iter().find(|(name, _)| *name == self.kind);
+        let missing = required.and_then(|(_, keys)| keys.iter().find(|key| !self.has(key)));
+        missing.map_or(Ok(()), |key| Err(path.missing(key)))
+    }
+
+    /// A call is noted, and a result answers one that was.
+    fn match_call(self, calls: &mut Calls<'a>, path: &Path<'_>) -> Result<(), Flaw> {
+        let Some(id) = self.call_id else { return Ok(()) };
+        match self.kind {
             "function_call" | "custom_tool_call" => {
                 calls.insert(id);
+                Ok(())
             }
-            _ if !calls.contains(&id) => {
-                return Err(path
-                    .key("call_id")
-                    .invalid("answers no call: no item before it calls a tool with this id"));
-            }
-            _ => {}
+            _ if calls.contains(&id) => Ok(()),
+            _ => Err(path
+                .key("call_id")
+                .invalid("answers no call: no item before it calls a tool with this id")),
         }
     }
-    Ok(ItemPlace {
-        span: Span::new(start, reader.end()),
-        is_reasoning: kind == "reasoning",
-        seal,
-    })
 }
 
 /// Type and role, wherever they stand: they decide about the content. An item without a type that has a role is a

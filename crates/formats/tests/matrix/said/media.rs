@@ -87,8 +87,28 @@ pub fn all() -> Vec<Feature> {
             part(
                 nothing.clone(),
                 json!({"type": "document", "source": {"type": "url", "url": ADDRESS}}),
+                json!({"type": "input_file", "file_url": ADDRESS}),
                 nothing.clone(),
+            ),
+        ),
+        Feature::new(
+            "an uploaded picture",
+            PNG,
+            part(
                 nothing.clone(),
+                json!({"type": "image", "source": {"type": "file", "file_id": "file-1"}}),
+                json!({"type": "input_image", "file_id": "file-1"}),
+                json!({"fileData": {"fileUri": "files/file-1", "mimeType": "image/png"}}),
+            ),
+        ),
+        Feature::new(
+            "an uploaded PDF",
+            PDF,
+            part(
+                json!({"type": "file", "file": {"file_id": "file-1"}}),
+                json!({"type": "document", "source": {"type": "file", "file_id": "file-1"}}),
+                json!({"type": "input_file", "file_id": "file-1"}),
+                json!({"fileData": {"fileUri": "files/file-1", "mimeType": "application/pdf"}}),
             ),
         ),
         Feature::new(

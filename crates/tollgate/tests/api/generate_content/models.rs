@@ -81,14 +81,17 @@ async fn pages_follow_each_other() {
         }
     }
     assert_eq!(json!(seen), all);
-    let request =
-        Request::get("/v1beta/models?pageSize=x").header("x-goog-api-key", scene.key.secret.as_str());
-    assert_refused(
-        "a page of x",
-        &scene.client().send(&request).await,
-        "invalid_parameter",
-        Some("pageSize"),
-    );
+    for (name, bad) in [
+        ("pageSize", "x"),
+        ("pageSize", "-1"),
+        ("pageToken", "x"),
+        ("pageToken", "100000"),
+    ] {
+        let path = format!("/v1beta/models?{name}={bad}");
+        let request = Request::get(&path).header("x-goog-api-key", scene.key.secret.as_str());
+        let response = scene.client().send(&request).await;
+        assert_refused(&path, &response, "invalid_parameter", Some(name));
+    }
     scene.finish().await;
 }
 

@@ -87,9 +87,9 @@ async fn every_fault_has_its_code_and_its_place() {
             "messages[0].content[0].source.url",
         ),
         (
-            source(json!({"type": "file", "file_id": "f"})),
-            unsupported,
-            "messages[0].content[0].source.type",
+            source(json!({"type": "file"})),
+            missing,
+            "messages[0].content[0].source.file_id",
         ),
         (
             user(
@@ -104,8 +104,8 @@ async fn every_fault_has_its_code_and_its_place() {
             "messages[0].content[0].tool_use_id",
         ),
         (
-            user(json!({"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": "1h"}})),
-            unsupported,
+            user(json!({"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": "2h"}})),
+            invalid,
             "messages[0].content[0].cache_control.ttl",
         ),
         (json!({"system": [{"type": "image"}]}), invalid, "system[0].type"),

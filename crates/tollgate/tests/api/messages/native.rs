@@ -1,11 +1,13 @@
 //! A provider that speaks the format: what its callers and those of chat completions get, and what it costs.
 
 use serde_json::{Value, json};
+use tollgate_testkit::gateway::http::Request;
 use tollgate_testkit::gateway::nanos;
 use tollgate_testkit::upstream::{Answer, At, How, Reply, Usage};
 
-use super::{NATIVE, assert_refused, content_of, events_of, saying, scene, send};
-use crate::scene::{Classes, GRANTED, PRICES, with};
+use super::{MESSAGES, NATIVE, assert_refused, content_of, events_of, saying, scene, send};
+use crate::lenient::set_compat;
+use crate::scene::{Classes, GRANTED, MODEL, PRICES, with};
 
 const EVERY_CLASS: Classes = Classes {
     input: 900,
@@ -98,6 +100,47 @@ async fn every_class_is_charged_at_its_price() {
         );
     }
     assert_eq!(scene.finish().await.revenue, paid);
+}
+
+#[tokio::test]
+async fn an_hour_in_the_cache_is_charged_at_twice_the_input() {
+    let scene = scene().await;
+    // 300 afresh at 1, 200 for five minutes at 1.5, 500 for an hour at 2, 10 out at 2 credits a million.
+    let cost = 300_000 + 300_000 + 1_000_000 + 20_000;
+    let report = json!({
+        "input_tokens": 300, "output_tokens": 10, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 700,
+        "cache_creation": {"ephemeral_5m_input_tokens": 200, "ephemeral_1h_input_tokens": 500},
+    });
+    let answer = json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+        "stop_sequence": null, "content": [{"type": "text", "text": "yes"}], "usage": report,
+    });
+    let marked = |ttl: &str| json!({"system": [{"type": "text", "text": "x".repeat(2_000), "cache_control": {"type": "ephemeral", "ttl": ttl}}]});
+    for ttl in ["5m", "1h"] {
+        scene
+            .upstream
+            .push(Reply::body(200, "application/json", answer.to_string()));
+        let response = send(
+            &scene,
+            &saying(NATIVE, "hello", with(marked(ttl), json!({"max_tokens": 10}))),
+        )
+        .await;
+        assert_eq!(response.status, 200, "{}", response.text());
+        let sent = scene.upstream.requests().pop().unwrap().json().unwrap();
+        assert_eq!(sent["system"][0]["cache_control"]["ttl"], ttl);
+        let row = scene.row(response.request_id()).await;
+        assert_eq!(
+            (
+                &row["usage"]["cache_write_tokens"],
+                &row["usage"]["cache_write_1h_tokens"],
+                &row["usage"]["total_tokens"]
+            ),
+            (&json!(200), &json!(500), &json!(1_010))
+        );
+        assert_eq!(nanos(&row["cost"]), cost);
+        assert_eq!(nanos(&response.json()["usage"]["cost"]), cost);
+    }
+    assert_eq!(scene.finish().await.revenue, 2 * cost);
 }
 
 fn usage_cost(usage: &Value) -> Option<String> {
@@ -328,5 +371,54 @@ async fn what_chat_completions_cannot_tell_it_is_refused() {
         "instructions within the conversation"
     );
     assert_eq!(sent.json().unwrap()["max_tokens"], 4_096, "the most that is held");
+    scene.finish().await;
+}
+
+#[tokio::test]
+async fn previews_that_can_be_metered_are_asked_for() {
+    let scene = scene().await;
+    let (told, unheard) = ("interleaved-thinking-2025-05-14", "unheard-of-2027-01-01");
+    for compat in ["strict", "lenient"] {
+        set_compat(&scene, &scene.key.id, compat).await;
+        let ask = async |model: &str, betas: &str| {
+            let request = Request::json(MESSAGES, &saying(model, "hello", json!({})))
+                .header("anthropic-beta", betas)
+                .key(&scene.key.secret);
+            scene.client().send(&request).await
+        };
+        let response = ask(NATIVE, &format!("claude-code-20250219,{told},{unheard}")).await;
+        assert_eq!(response.status, 200, "{}", response.text());
+        let sent = scene.upstream.requests().pop().unwrap();
+        assert_eq!(sent.header("anthropic-beta"), Some(told));
+        assert_eq!(sent.header("anthropic-version"), Some("2023-06-01"));
+        let ignored = format!("anthropic-beta.{unheard}");
+        assert_eq!(response.header("x-tollgate-ignored"), Some(&*ignored));
+
+        let response = ask(NATIVE, "claude-code-20250219").await;
+        assert_eq!(
+            (response.status, response.header("x-tollgate-ignored")),
+            (200, None)
+        );
+        let sent = scene.upstream.requests().pop().unwrap();
+        assert_eq!(sent.header("anthropic-beta"), None);
+
+        // A provider of another format has no such previews.
+        let response = ask(MODEL, told).await;
+        assert_eq!(
+            (response.status, response.header("x-tollgate-ignored")),
+            (200, Some("anthropic-beta"))
+        );
+        let sent = scene.upstream.requests().pop().unwrap();
+        assert_eq!(sent.header("anthropic-beta"), None);
+
+        let calls = scene.upstream.request_count();
+        let response = ask(NATIVE, "not a name").await;
+        let error = &response.json()["error"];
+        assert_eq!(
+            (response.status, &error["code"], &error["param"]),
+            (400, &json!("invalid_parameter"), &json!("anthropic-beta"))
+        );
+        assert_eq!(scene.upstream.request_count(), calls);
+    }
     scene.finish().await;
 }

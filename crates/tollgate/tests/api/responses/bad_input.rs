@@ -270,13 +270,13 @@ fn of_input() -> Vec<(Value, &'static str, &'static str)> {
             "input[0].content[0].detail",
         ),
         (
-            user(json!({"type": "input_image", "file_id": "file-1"})),
-            UNSUPPORTED,
+            user(json!({"type": "input_image", "file_id": "file-1", "image_url": "https://x"})),
+            INVALID,
             "input[0].content[0].file_id",
         ),
         (
-            user(json!({"type": "input_file", "file_url": "https://x"})),
-            UNSUPPORTED,
+            user(json!({"type": "input_file", "file_url": "file:///etc/passwd"})),
+            INVALID,
             "input[0].content[0].file_url",
         ),
         (

@@ -1,0 +1,165 @@
+//! A gateway without listeners, over a scripted upstream.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use tollgate_server::assemble::{assemble, http_client};
+use tollgate_server::config::env::Environment;
+use tollgate_server::listen::App;
+use tollgate_server::wiring::Domains;
+use tollgate_server::{Config, Flags, reload, serve, wiring};
+use tollgate_storage::{Account, AccountState, Balance, Compat, FileSource, Grant, KeyMode, Limits, Storage};
+use tollgate_testkit::upstream::{FakeUpstream, ReceivedRequest};
+use tollgate_types::id::TransferId;
+use tollgate_types::{AccountId, Credits};
+
+/// Models whose provider speaks chat completions, messages, responses and generated content.
+pub const MODELS: [&str; 4] = ["acme/chat", "acme/messages", "acme/responses", "acme/contents"];
+/// A model that reasons, whose provider speaks responses.
+pub const THINKING: &str = "acme/thinking";
+
+/// The gateway, and what it is tried with.
+pub struct Scene {
+    app: App,
+    pub upstream: FakeUpstream,
+    pub domains: Arc<Domains>,
+    _data: TempDir,
+}
+
+/// Who calls.
+pub struct Tenant {
+    pub id: AccountId,
+    key: String,
+}
+
+/// What came back.
+pub struct Answer {
+    pub status: u16,
+    /// `x-tollgate-ignored`.
+    pub ignored: Option<String>,
+    pub body: Value,
+    pub text: String,
+}
+
+impl Scene {
+    /// A gateway over these files, whose storage was changed by `change`.
+    pub async fn new(files: Arc<dyn FileSource>, change: impl FnOnce(&mut Storage)) -> Scene {
+        let upstream = FakeUpstream::start().await;
+        let data = tempfile::tempdir().unwrap();
+        let path = data.path().join("tollgate.toml");
+        std::fs::write(&path, settings(&upstream.base_url())).unwrap();
+        let flags = Flags {
+            config: Some(path),
+            data: Some(data.path().join("data")),
+            ..Flags::default()
+        };
+        let config = Config::load(&flags, Environment::of(&[("PROVIDER_KEY", "secret")])).unwrap();
+        let http = http_client(&config);
+        let assembled = assemble(&config, &http).await.unwrap();
+        let mut domains = wiring::domains(&config).await.unwrap();
+        change(&mut domains.storage);
+        let domains = Arc::new(domains);
+        let services = wiring::services(&config, domains.clone(), http, files);
+        reload::install(&services, assembled).await.unwrap();
+        let (draining, stop) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
+        Scene {
+            app: serve::app(&config, &services, &draining, &stop),
+            upstream,
+            domains,
+            _data: data,
+        }
+    }
+
+    /// An account with credits and a key.
+    pub async fn tenant(&self, credits: i64) -> Tenant {
+        let now = self.domains.clock.now();
+        let id = AccountId::from_u128(self.domains.ids.next(now));
+        let account = Account {
+            id,
+            name: "tenant".to_owned(),
+            state: AccountState::Active,
+            limits: Limits::default(),
+            created_at: now,
+        };
+        self.domains.storage.accounts.create(account).await.unwrap();
+        if credits > 0 {
+            let grant = Grant {
+                id: TransferId::from_u128(self.domains.ids.next(now)),
+                account: id,
+                amount: Credits::from_nanos(credits * 1_000_000_000),
+                at: now,
+            };
+            self.domains.storage.ledger.grant(grant).await.unwrap();
+        }
+        let keys = &self.domains.keys;
+        let made = keys.create(id, "test", KeyMode::Live, Compat::Strict, None).await;
+        let key = made.unwrap().1.reveal().to_owned();
+        Tenant { id, key }
+    }
+
+    pub async fn post(&self, tenant: &Tenant, path: &str, body: &Value) -> Answer {
+        let request = Request::post(path)
+            .header("authorization", format!("Bearer {}", tenant.key))
+            .header("content-type", "application/json")
+            .body(Body::from(body.to_string()));
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let response = self.app.serve(peer, request.unwrap()).await;
+        let (parts, body) = response.into_parts();
+        let bytes = to_bytes(body, usize::MAX).await.unwrap();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let ignored = parts.headers.get("x-tollgate-ignored");
+        Answer {
+            status: parts.status.as_u16(),
+            ignored: ignored.map(|names| names.to_str().unwrap().to_owned()),
+            body: serde_json::from_str(&text).unwrap_or(Value::Null),
+            text,
+        }
+    }
+
+    /// What the upstream was sent last.
+    pub fn sent(&self) -> Option<Value> {
+        let posts = |request: &ReceivedRequest| request.method == "POST";
+        let last = self.upstream.requests().into_iter().rfind(posts)?;
+        last.json()
+    }
+
+    /// The credits that a tenant can spend, and that calls of its hold.
+    pub async fn balance(&self, tenant: &Tenant) -> Balance {
+        let ledger = &self.domains.storage.ledger;
+        ledger.balance(tenant.id).await.unwrap()
+    }
+}
+
+/// One provider for each format, all of them the upstream.
+fn settings(base_url: &str) -> String {
+    let presets = ["openai-compatible", "anthropic", "openai-responses", "gemini"];
+    let blocks = MODELS.iter().zip(presets).map(|(model, preset)| {
+        let name = model.trim_start_matches("acme/");
+        format!(
+            r#"
+[providers.{name}]
+preset = "{preset}"
+base_url = "{base_url}"
+api_key_env = "PROVIDER_KEY"
+
+[models."{model}"]
+targets = ["{name}/gemini-3-{name}"]
+prices = {{ input = "1", output = "1" }}
+limits = {{ context_window = 200000, max_output_tokens = 4096 }}
+input = ["text", "image", "file"]
+"#
+        )
+    });
+    let blocks: String = blocks.collect();
+    let thinking = format!(
+        "[models.\"{THINKING}\"]\ntargets = [\"responses/thinking\"]\nprices = {{ input = \"1\", output = \"1\" }}\n\
+         limits = {{ max_output_tokens = 4096 }}\nreasoning = true\n"
+    );
+    format!("[server]\ndiscover = false\n{blocks}\n{thinking}")
+}

@@ -1,0 +1,11 @@
+//! The whole gateway in one process, with parts that a user cannot bring about: files that were uploaded, a storage
+//! that fails.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod app;
+mod files;
+mod holds;
+mod kept;
+mod left_out;
+mod sealed;
