@@ -307,6 +307,7 @@ fn versions_of_a_model_have_its_tokens() {
         providers: vec![openai, provider("local", "vllm")],
         models: BTreeMap::from(models),
         aliases: BTreeMap::from([("house".to_owned(), "acme/tuned".to_owned())]),
+        plans: BTreeMap::new(),
     };
     let snapshot = load(&input).unwrap();
     for (name, tokenizer, framing) in [
