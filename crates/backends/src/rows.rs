@@ -8,12 +8,15 @@ use std::sync::Arc;
 
 use sqlx::FromRow;
 use tollgate_storage::{
-    Account, AccountState, Claim, Claimed, Compat, Key, KeyMode, KeyState, Limits, PriceRecord, Result,
-    StorageError, StorageErrorKind, StoredResponse, UsageRow,
+    Account, AccountState, Cadence, Claim, Claimed, Compat, Key, KeyMode, KeyState, Limits, NewSubscription,
+    Payer, PlanUse, PriceRecord, Product, Result, StorageError, StorageErrorKind, StoredResponse,
+    Subscription, SubscriptionEvent, SubscriptionState, UsageRow,
 };
+use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
-    AccountId, Credits, HoldId, KeyId, PriceVersion, Prices, RequestId, ResponseId, Timestamp, Unit, Usage,
+    AccountId, Credits, HoldId, KeyId, PriceVersion, Prices, RequestId, ResponseId, SubscriptionId,
+    Timestamp, Unit, Usage,
 };
 
 /// What was read makes no sense.
@@ -286,6 +289,95 @@ pub(crate) struct UsageColumns {
     created_at: i64,
     first_at: Option<i64>,
     ended_at: i64,
+    included: i64,
+    plan_name: Option<String>,
+    window_id: Option<Vec<u8>>,
+}
+
+/// The plan in the columns `plan_name` and `window_id`: both or neither.
+pub(crate) fn plan_from(name: Option<String>, window: Option<Vec<u8>>) -> Result<Option<PlanUse>> {
+    match (name, window) {
+        (Some(name), Some(window)) => Ok(Some(PlanUse {
+            name: name.into(),
+            window: TransferId::from_u128(id_from(&window)?),
+        })),
+        (None, None) => Ok(None),
+        _ => Err(corrupt("a plan without its week, or a week without its plan")),
+    }
+}
+
+/// A row of `subscription`.
+#[derive(FromRow)]
+pub(crate) struct SubscriptionColumns {
+    id: Vec<u8>,
+    account_id: Vec<u8>,
+    product: String,
+    subject: String,
+    price: i64,
+    cadence: String,
+    payer: String,
+    allowance: i64,
+    anchor: i64,
+    period: i64,
+    paid_through: i64,
+    cancel_at_period_end: i64,
+    past_due_since: Option<i64>,
+    state: String,
+    window_number: Option<i64>,
+}
+
+impl TryFrom<SubscriptionColumns> for Subscription {
+    type Error = StorageError;
+
+    fn try_from(columns: SubscriptionColumns) -> Result<Subscription> {
+        let unknown = |what: &str, name: &str| corrupt(format!("{what} '{name}'"));
+        let terms = NewSubscription {
+            id: SubscriptionId::from_u128(id_from(&columns.id)?),
+            account: AccountId::from_u128(id_from(&columns.account_id)?),
+            product: Product::parse(&columns.product).ok_or_else(|| unknown("product", &columns.product))?,
+            subject: columns.subject.into(),
+            price: Credits::from_nanos(columns.price),
+            cadence: Cadence::parse(&columns.cadence).ok_or_else(|| unknown("cadence", &columns.cadence))?,
+            payer: Payer::parse(&columns.payer).ok_or_else(|| unknown("payer", &columns.payer))?,
+            allowance: Credits::from_nanos(columns.allowance),
+            anchor: Timestamp::from_micros(columns.anchor),
+            paid_through: Timestamp::from_micros(columns.paid_through),
+        };
+        Ok(Subscription {
+            terms,
+            period: columns.period,
+            cancel_at_period_end: columns.cancel_at_period_end != 0,
+            past_due_since: columns.past_due_since.map(Timestamp::from_micros),
+            state: SubscriptionState::parse(&columns.state)
+                .ok_or_else(|| unknown("subscription state", &columns.state))?,
+            window: columns.window_number,
+        })
+    }
+}
+
+/// A row of `subscription_event`.
+#[derive(FromRow)]
+pub(crate) struct EventColumns {
+    number: i64,
+    kind: String,
+    state: String,
+    period: i64,
+    at: i64,
+}
+
+impl TryFrom<EventColumns> for SubscriptionEvent {
+    type Error = StorageError;
+
+    fn try_from(columns: EventColumns) -> Result<SubscriptionEvent> {
+        Ok(SubscriptionEvent {
+            number: columns.number,
+            kind: columns.kind,
+            state: SubscriptionState::parse(&columns.state)
+                .ok_or_else(|| corrupt(format!("subscription state '{}'", columns.state)))?,
+            period: columns.period,
+            at: Timestamp::from_micros(columns.at),
+        })
+    }
 }
 
 impl TryFrom<UsageColumns> for UsageRow {
@@ -304,6 +396,8 @@ impl TryFrom<UsageColumns> for UsageRow {
             price_version: version_from(columns.price_version),
             held: Credits::from_nanos(columns.held),
             charge: Credits::from_nanos(columns.charge),
+            included: Credits::from_nanos(columns.included),
+            plan: plan_from(columns.plan_name, columns.window_id)?,
             overrun: Credits::from_nanos(columns.overrun),
             usage: columns.quantities.try_into()?,
             outcome: Outcome::parse(&columns.outcome)

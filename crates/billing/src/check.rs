@@ -5,6 +5,7 @@ use std::fmt;
 
 use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
 use tollgate_storage::{AuditVisitor, LedgerAccount, LedgerBalance, LedgerStore, StorageError, UsageRow};
+use tollgate_types::id::TransferId;
 use tollgate_types::money::Discount;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices};
@@ -57,7 +58,7 @@ impl CheckReport {
     }
 }
 
-/// Checks invariants I1–I4, I7–I9 and I11; with `reprice` also I13, which prices every row again. (That a refusal writes
+/// Checks invariants I1–I4, I6–I9, I11 and I12; with `reprice` also I13, which prices every row again. (That a refusal writes
 /// nothing, I5, cannot be seen in the books; tests show it.)
 pub async fn check_ledger(ledger: &dyn LedgerStore, reprice: bool) -> Result<CheckReport, StorageError> {
     let mut auditor = Auditor {
@@ -84,22 +85,57 @@ struct Book {
     computed: HashMap<LedgerAccount, i128>,
     open: HashMap<HoldId, i128>,
     holds: HashMap<HoldId, HoldLegs>,
+    weeks: HashMap<TransferId, Week>,
+    /// The week on whose allowance a hold draws.
+    draws: HashMap<HoldId, TransferId>,
     rows: HashMap<HoldId, RowSums>,
     revenue_of_rows: i128,
 }
 
+/// The legs of a hold: out of credits, then out of an allowance.
 #[derive(Default)]
 struct HoldLegs {
-    held: Option<i128>,
-    settled: Option<i128>,
+    credits: Option<i128>,
+    paid: Option<i128>,
     released: Option<i128>,
     overrun: Option<i128>,
+    allowance: Option<i128>,
+    included: Option<i128>,
+    returned: Option<i128>,
+    broken: Option<i128>,
+}
+
+impl HoldLegs {
+    fn held(&self) -> Option<i128> {
+        sum([self.credits, self.allowance])
+    }
+
+    fn settled(&self) -> Option<i128> {
+        sum([self.paid, self.included])
+    }
+
+    fn released(&self) -> Option<i128> {
+        sum([self.released, self.returned, self.broken])
+    }
+}
+
+/// The sum of what there is; nothing of nothing.
+fn sum<const N: usize>(parts: [Option<i128>; N]) -> Option<i128> {
+    parts.into_iter().flatten().reduce(|sum, part| sum + part)
+}
+
+/// The legs of a week of a plan.
+#[derive(Default)]
+struct Week {
+    opened: Option<i128>,
+    closed: Option<i128>,
 }
 
 struct RowSums {
     held: i128,
     charge: i128,
     overrun: i128,
+    included: i128,
 }
 
 impl Auditor {
@@ -171,7 +207,7 @@ impl Auditor {
         }
         let mut resolved_without_row = 0_u64;
         for (id, legs) in &holds {
-            let resolved = legs.settled.is_some() || legs.released.is_some() || legs.overrun.is_some();
+            let resolved = legs.settled().is_some() || legs.released().is_some() || legs.overrun.is_some();
             match rows.get(id) {
                 None if resolved => resolved_without_row += 1,
                 Some(row) => self.check_row(*id, legs, row),
@@ -192,16 +228,16 @@ impl Auditor {
     }
 
     fn check_hold(&mut self, id: HoldId, legs: &HoldLegs) {
-        let Some(held) = legs.held else {
+        let Some(held) = legs.held() else {
             // A hold of zero moves nothing; what its call cost all the same is the operator's, and its usage row says so.
-            let only_lost = legs.overrun.is_some() && legs.settled.is_none() && legs.released.is_none();
+            let only_lost = legs.overrun.is_some() && legs.settled().is_none() && legs.released().is_none();
             if !only_lost {
                 self.fault("I3", format!("hold {id} was resolved but never taken"));
             }
             return;
         };
-        let (settled, released) = (legs.settled.unwrap_or(0), legs.released.unwrap_or(0));
-        let resolved = legs.settled.is_some() || legs.released.is_some();
+        let (settled, released) = (legs.settled().unwrap_or(0), legs.released().unwrap_or(0));
+        let resolved = legs.settled().is_some() || legs.released().is_some();
         let open = self.book.open.get(&id).copied();
         match open {
             Some(_) if resolved => self.fault("I3", format!("hold {id} is resolved and still open")),
@@ -222,9 +258,106 @@ impl Auditor {
         }
     }
 
+    /// The allowance pays first: what it paid is what the row says, and credits paid nothing that it could have paid.
+    fn check_coverage(&mut self, id: HoldId, legs: &HoldLegs, row: &RowSums) {
+        let (allowance, included) = (legs.allowance.unwrap_or(0), legs.included.unwrap_or(0));
+        let (credits, paid) = (legs.credits.unwrap_or(0), legs.paid.unwrap_or(0));
+        if included != row.included {
+            let told = row.included;
+            self.fault(
+                "I6",
+                format!("usage row {id} says that an allowance paid {told}, the ledger says {included}"),
+            );
+        }
+        if included != row.charge.min(allowance) || paid > credits {
+            let detail = format!(
+                "hold {id}: an allowance of {allowance} paid {included} and credits paid {paid} of {}",
+                row.charge
+            );
+            self.fault("I6", detail);
+        }
+    }
+
+    /// A week gives no more than it had, only one of them has anything left, and that is what the book says.
+    fn check_weeks(&mut self) {
+        let mut left: HashMap<TransferId, i128> = HashMap::new();
+        for (id, week) in std::mem::take(&mut self.book.weeks) {
+            if week.opened.is_none() {
+                self.fault("I12", format!("week {id} was closed and never opened"));
+            }
+            let rest = week.opened.unwrap_or(0) - week.closed.unwrap_or(0);
+            left.insert(id, rest);
+        }
+        let draws = std::mem::take(&mut self.book.draws);
+        let drawn: Vec<(HoldId, i128)> = self
+            .book
+            .holds
+            .iter()
+            .map(|(id, legs)| (*id, legs.allowance.unwrap_or(0) - legs.returned.unwrap_or(0)))
+            .filter(|(_, drawn)| *drawn != 0)
+            .collect();
+        for (hold, drawn) in drawn {
+            match draws.get(&hold).and_then(|week| left.get_mut(week)) {
+                Some(left) => *left -= drawn,
+                None => self.fault("I12", format!("hold {hold} draws on an allowance of no week")),
+            }
+        }
+        let book = self
+            .book
+            .stored
+            .get(&LedgerAccount::Allowance)
+            .copied()
+            .unwrap_or(0);
+        left.retain(|_, left| *left != 0);
+        for (week, left) in left.iter().filter(|(_, left)| **left < 0) {
+            self.fault("I12", format!("week {week} gave {} more than it had", -left));
+        }
+        let open: i128 = left.values().sum();
+        if left.len() > 1 || open != book {
+            let weeks = left.len();
+            self.fault(
+                "I12",
+                format!("{weeks} weeks have {open} nano-credits left, the book has {book}"),
+            );
+        }
+    }
+
+    fn week_leg(&mut self, id: TransferId, leg: Leg, amount: i128) {
+        let week = self.book.weeks.entry(id).or_default();
+        let place = match leg {
+            Leg::OpenWindow => &mut week.opened,
+            Leg::CloseWindow => &mut week.closed,
+            _ => return self.fault("I12", format!("week {id} has {leg:?}")),
+        };
+        if place.replace(amount).is_some() {
+            self.fault("I12", format!("week {id} has {leg:?} twice"));
+        }
+    }
+
+    fn hold_leg(&mut self, id: HoldId, leg: Leg, amount: i128) {
+        let legs = self.book.holds.entry(id).or_default();
+        let place = match leg {
+            Leg::Hold => &mut legs.credits,
+            Leg::Settle => &mut legs.paid,
+            Leg::Release => &mut legs.released,
+            Leg::Overrun => &mut legs.overrun,
+            Leg::HoldAllowance => &mut legs.allowance,
+            Leg::SettleIncluded => &mut legs.included,
+            Leg::ReleaseAllowance => &mut legs.returned,
+            Leg::ReleaseBreakage => &mut legs.broken,
+            Leg::Grant | Leg::OpenWindow | Leg::CloseWindow | Leg::PlanFee => {
+                return self.fault("I1", format!("hold {id} has {leg:?}"));
+            }
+        };
+        if place.replace(amount).is_some() {
+            self.fault("I3", format!("hold {id} has {leg:?} twice"));
+        }
+    }
+
     fn check_row(&mut self, id: HoldId, legs: &HoldLegs, row: &RowSums) {
-        let settled = legs.settled.unwrap_or(0);
-        if settled != row.charge || row.held != legs.held.unwrap_or(0) {
+        self.check_coverage(id, legs, row);
+        let settled = legs.settled().unwrap_or(0);
+        if settled != row.charge || row.held != legs.held().unwrap_or(0) {
             let detail = format!(
                 "usage row {id} says {} of {} held, the ledger says {settled}",
                 row.charge, row.held
@@ -243,18 +376,9 @@ impl Auditor {
     }
 
     fn check_revenue(&mut self) {
-        let legs = self
-            .book
-            .computed
-            .get(&LedgerAccount::RevenueUsage)
-            .copied()
-            .unwrap_or(0);
-        let loss = -self
-            .book
-            .computed
-            .get(&LedgerAccount::ExpenseOverrun)
-            .copied()
-            .unwrap_or(0);
+        let computed = |account| self.book.computed.get(&account).copied().unwrap_or(0);
+        let legs = computed(LedgerAccount::RevenueUsage) + computed(LedgerAccount::RevenueIncluded);
+        let loss = -computed(LedgerAccount::ExpenseOverrun);
         let rows = self.book.revenue_of_rows;
         if legs != rows + loss {
             self.fault(
@@ -309,6 +433,9 @@ impl AuditVisitor for Auditor {
 
     fn hold(&mut self, hold: OpenHold) {
         self.report.open_holds += 1;
+        if let Some(plan) = &hold.plan {
+            self.book.draws.insert(hold.id, plan.window);
+        }
         // A hold of zero moves nothing and has no transfers.
         if !hold.amount.is_zero() {
             self.book.open.insert(hold.id, nanos(hold.amount));
@@ -333,24 +460,21 @@ impl AuditVisitor for Auditor {
         }
         *self.book.computed.entry(transfer.debit).or_default() -= amount;
         *self.book.computed.entry(transfer.credit).or_default() += amount;
-        if let TransferSubject::Hold(id) = transfer.subject {
-            let legs = self.book.holds.entry(id).or_default();
-            let place = match transfer.leg {
-                Leg::Hold => &mut legs.held,
-                Leg::Settle => &mut legs.settled,
-                Leg::Release => &mut legs.released,
-                Leg::Overrun => &mut legs.overrun,
-                Leg::Grant => return self.fault("I1", format!("hold {id} has a grant")),
-            };
-            if place.replace(amount).is_some() {
-                self.fault("I3", format!("hold {id} has {:?} twice", transfer.leg));
-            }
+        match transfer.subject {
+            TransferSubject::Hold(id) => self.hold_leg(id, transfer.leg, amount),
+            TransferSubject::Window(id) => self.week_leg(id, transfer.leg, amount),
+            TransferSubject::Grant(_) if transfer.leg == Leg::Grant => {}
+            TransferSubject::Period(_) if transfer.leg == Leg::PlanFee => {}
+            subject => self.fault("I1", format!("{subject:?} has {:?}", transfer.leg)),
         }
     }
 
     fn usage(&mut self, row: &UsageRow) {
         self.report.usage_rows += 1;
         let (held, charge, overrun) = (nanos(row.held), nanos(row.charge), nanos(row.overrun));
+        if let Some(plan) = &row.plan {
+            self.book.draws.insert(row.id, plan.window);
+        }
         self.report.revenue += charge;
         self.report.overrun += overrun;
         self.book.revenue_of_rows += charge;
@@ -358,6 +482,16 @@ impl AuditVisitor for Auditor {
             self.fault(
                 "I4",
                 format!("usage row {} charges {charge} of {held} held", row.id),
+            );
+        }
+        if !(0..=charge).contains(&nanos(row.included)) {
+            let included = nanos(row.included);
+            self.fault(
+                "I6",
+                format!(
+                    "usage row {} says that an allowance paid {included} of {charge}",
+                    row.id
+                ),
             );
         }
         if row.outcome == Outcome::Crashed {
@@ -378,6 +512,7 @@ impl AuditVisitor for Auditor {
                     held,
                     charge,
                     overrun,
+                    included: nanos(row.included),
                 },
             )
             .is_some()
@@ -392,6 +527,7 @@ impl AuditVisitor for Auditor {
     fn account_end(&mut self) {
         self.check_revenue();
         self.check_balances();
+        self.check_weeks();
         self.check_holds();
     }
 

@@ -113,9 +113,11 @@ impl Hold {
         account: AccountId,
         model: &Model,
         demand: &Demand,
+        at: Timestamp,
     ) -> Result<(), Error> {
         let needed = quote(model, demand).amount;
-        let available = ledger.balance(account).await.map_err(hold_error)?.credits;
+        let spendable = ledger.spendable(account, model.not_covered_by.clone(), at).await;
+        let available = spendable.map_err(hold_error)?;
         if quote_covered(model, demand, available).is_some() || is_worth_counting(model, demand, available) {
             return Ok(());
         }
@@ -207,6 +209,7 @@ async fn try_hold(
         price_version: model.price_version,
         model: request.public_model.clone(),
         endpoint: request.endpoint,
+        not_covered_by: model.not_covered_by.clone(),
         created_at: request.accepted_at,
         expires_at: request.accepted_at.plus(request.lifetime),
     };

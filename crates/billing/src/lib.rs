@@ -6,11 +6,13 @@
 
 pub mod check;
 pub mod hold;
+pub mod plans;
 pub mod quote;
 pub mod sweep;
 pub mod verdict;
 
 pub use check::{CheckReport, Fault, check_ledger};
 pub use hold::{Charge, Hold, HoldRequest, Terms};
+pub use plans::{Plan, Plans};
 pub use quote::{CountedText, Demand, Quote, quote};
 pub use verdict::{Ending, Evidence, Verdict, verdict};

@@ -3,6 +3,7 @@
 //! Suggested reading order: [`model`], [`snapshot`], [`mod@load`], [`builtin`].
 
 pub mod builtin;
+mod coverage;
 pub mod load;
 pub mod model;
 pub mod snapshot;

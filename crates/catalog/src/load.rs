@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use tollgate_types::{Credits, PriceVersion, Prices, Tokenizer, Unit};
 
 use crate::builtin::{self, BuiltinModel};
+use crate::coverage::not_covered_by;
 use crate::model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput};
 use crate::snapshot::Snapshot;
 
@@ -103,6 +104,8 @@ pub struct CatalogInput {
     pub models: BTreeMap<String, ModelEntry>,
     /// `[aliases]`: alias → id.
     pub aliases: BTreeMap<String, String>,
+    /// Which models each plan covers: patterns of ids, in which `*` stands for anything.
+    pub plans: BTreeMap<String, Vec<String>>,
 }
 
 /// A configuration that makes no catalog; the path names the block at fault.
@@ -194,6 +197,7 @@ fn builtin_model(row: &BuiltinModel, prices: Prices, candidates: Vec<Candidate>,
         simulated,
         prices,
         price_version: price_version(&row.id, &prices),
+        not_covered_by: Arc::default(),
         candidates,
     }
 }
@@ -234,6 +238,7 @@ fn plain_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate>,
         simulated,
         prices,
         price_version: price_version(id, &prices),
+        not_covered_by: Arc::default(),
         candidates,
     }
 }
@@ -461,7 +466,14 @@ fn index(
     aliases: BTreeMap<String, String>,
     input: &CatalogInput,
 ) -> Result<Snapshot, LoadError> {
-    let models: Vec<Arc<Model>> = models.into_values().map(Arc::new).collect();
+    let with_plans = |model: Model| {
+        let not_covered_by = not_covered_by(&model.id, &input.plans);
+        Arc::new(Model {
+            not_covered_by,
+            ..model
+        })
+    };
+    let models: Vec<Arc<Model>> = models.into_values().map(with_plans).collect();
     let mut by_name: HashMap<Arc<str>, Arc<Model>> = HashMap::new();
     for model in &models {
         by_name.insert(model.id.clone(), model.clone());

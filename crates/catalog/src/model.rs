@@ -42,6 +42,8 @@ pub struct Model {
     pub prices: Prices,
     /// Names `prices` for ever.
     pub price_version: PriceVersion,
+    /// Plans whose allowance does not pay for it; mostly none.
+    pub not_covered_by: Arc<[Arc<str>]>,
     /// Where it can be reached; never empty.
     pub candidates: Vec<Candidate>,
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use axum::extract::FromRef;
 use tollgate_catalog::Catalog;
 use tollgate_edge::Gate;
-use tollgate_storage::{LedgerStore, UsageStore};
+use tollgate_storage::{LedgerStore, SubscriptionStore, UsageStore};
+use tollgate_types::Clock;
 
 /// What the handlers of this room need.
 #[derive(Clone, FromRef)]
@@ -21,6 +22,10 @@ pub struct Console {
     pub ledger: Arc<dyn LedgerStore>,
     /// Usage rows.
     pub usage: Arc<dyn UsageStore>,
+    /// Plans.
+    pub subscriptions: Arc<dyn SubscriptionStore>,
+    /// The time, which says what week it is.
+    pub clock: Arc<dyn Clock>,
 }
 
 /// The routes of this room.

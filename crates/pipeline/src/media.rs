@@ -70,7 +70,8 @@ impl NamesMedia for TextCall {
         let account = request.caller.account_id();
         let mut with_bytes = GenerateRequest::clone(common);
         check_number(&wanted)?;
-        Hold::check(&*pipeline.ledger, account, &routed.model, &request.demand).await?;
+        let (model, at) = (&routed.model, request.accepted_at);
+        Hold::check(&*pipeline.ledger, account, model, &request.demand, at).await?;
         pipeline
             .put_wanted(account, wanted, &mut with_bytes, &mut request.demand)
             .await?;

@@ -82,6 +82,11 @@ pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembl
         providers: described,
         models: config.file.models.clone(),
         aliases: config.file.aliases.clone(),
+        plans: config
+            .plans()
+            .into_iter()
+            .map(|plan| (plan.name.to_string(), plan.models))
+            .collect(),
     };
     let snapshot = load(&input).map_err(|error| ConfigError::new(error.path, error.message))?;
     let providers = enabled

@@ -1,5 +1,6 @@
 //! What is cleared away from time to time.
 
+use tollgate_billing::plans::renew_due;
 use tollgate_billing::sweep::sweep as sweep_holds;
 use tollgate_storage::Result;
 
@@ -8,10 +9,11 @@ use crate::wiring::Domains;
 /// How many kept answers one pass deletes at the most: each is as large as a conversation.
 const BATCH: u32 = 100;
 
-/// Releases holds that nobody resolved, and deletes kept answers whose time is over.
+/// Releases holds that nobody resolved, renews what is due, and deletes kept answers whose time is over.
 pub async fn sweep(domains: &Domains) {
     let (storage, clock) = (&domains.storage, &*domains.clock);
     sweep_holds(&*storage.ledger, clock).await;
+    renew_due(&*storage.subscriptions, clock.now()).await;
     let now = clock.now();
     delete("responses", || storage.responses.sweep(now, BATCH)).await;
     delete("idempotency keys", || storage.idempotency.sweep(now, BATCH)).await;

@@ -1,4 +1,4 @@
-//! Providers, models, aliases, prices, limits and the content policy follow the settings file while the server runs: on SIGHUP and when the
+//! Providers, models, aliases, prices, plans, limits and the content policy follow the settings file while the server runs: on SIGHUP and when the
 //! file changes. Settings that cannot be used are refused as a whole, and the old ones stay.
 
 use std::path::{Path, PathBuf};
@@ -106,6 +106,7 @@ async fn reload(flags: &Flags, running: &Config, services: &Services) -> Result<
     let config = Config::load(flags, running.environment.clone())?;
     let assembled = assemble(&config, &services.http).await?;
     install(services, assembled).await?;
+    services.domains.plans.replace(config.plans());
     services
         .domains
         .limiter

@@ -2,6 +2,8 @@
 //! gets no hold, a limit of nothing admits nothing. A guard that lets everything through is worse than none, because
 //! nobody looks at it.
 
+use std::sync::Arc;
+
 use anyhow::{Result, bail};
 use tollgate_accounts::KeyError;
 use tollgate_storage::{Budget, HoldOutcome, KeyMode, NewHold, StorageErrorKind};
@@ -25,6 +27,7 @@ pub async fn prove(domains: &Domains) -> Result<()> {
         price_version: PriceVersion::from_u64(0),
         model: "self-test".into(),
         endpoint: "self-test",
+        not_covered_by: Arc::default(),
         created_at: now,
         expires_at: now,
     };

@@ -186,6 +186,8 @@ pub fn app(
         catalog: domains.catalog.clone(),
         ledger: domains.storage.ledger.clone(),
         usage: domains.storage.usage.clone(),
+        subscriptions: domains.storage.subscriptions.clone(),
+        clock: domains.clock.clone(),
     };
     let health = Health {
         engine: domains.storage.engine.clone(),

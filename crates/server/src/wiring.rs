@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 use tollgate_accounts::{KeyShape, Keys, KeysConfig, Limiter, Vault};
 use tollgate_backends::{postgres, sqlite};
+use tollgate_billing::Plans;
 use tollgate_catalog::Catalog;
 use tollgate_edge::Gate;
 use tollgate_pipeline::{MediaSources, Pipeline, Providers};
@@ -38,6 +39,8 @@ pub struct Domains {
     pub keys: Arc<Keys>,
     /// Seals what is kept for tenants.
     pub vault: Vault,
+    /// Plans that can be subscribed to.
+    pub plans: Arc<Plans>,
     /// Models.
     pub catalog: Arc<Catalog>,
     /// Limits.
@@ -99,7 +102,10 @@ async fn domains_with(
         config.file.limits.rpm,
         config.file.limits.tpm,
     ));
+    let plans = Arc::new(Plans::default());
+    plans.replace(config.plans());
     Ok(Domains {
+        plans,
         clock,
         ids,
         storage,

@@ -3,6 +3,7 @@
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp};
 
+use crate::subscription::PlanUse;
 use crate::usage::UsageRow;
 
 /// The ledger accounts of a tenant's book.
@@ -18,16 +19,31 @@ pub enum LedgerAccount {
     RevenueUsage,
     /// What calls cost beyond their hold, borne by the operator. It goes down.
     ExpenseOverrun,
+    /// What is left of the open week of a plan. Never below zero.
+    Allowance,
+    /// Where allowances come from. It goes down.
+    GrantPlan,
+    /// What calls have cost and allowances paid.
+    RevenueIncluded,
+    /// What was paid for plans.
+    RevenuePlan,
+    /// What was left of allowances when their week was over.
+    Breakage,
 }
 
 impl LedgerAccount {
     /// Every ledger account.
-    pub const ALL: [LedgerAccount; 5] = [
+    pub const ALL: [LedgerAccount; 10] = [
         LedgerAccount::Cash,
         LedgerAccount::Credits,
         LedgerAccount::Hold,
         LedgerAccount::RevenueUsage,
         LedgerAccount::ExpenseOverrun,
+        LedgerAccount::Allowance,
+        LedgerAccount::GrantPlan,
+        LedgerAccount::RevenueIncluded,
+        LedgerAccount::RevenuePlan,
+        LedgerAccount::Breakage,
     ];
 
     /// The name used in storage.
@@ -38,6 +54,11 @@ impl LedgerAccount {
             LedgerAccount::Hold => "hold",
             LedgerAccount::RevenueUsage => "revenue:usage",
             LedgerAccount::ExpenseOverrun => "expense:overrun",
+            LedgerAccount::Allowance => "allowance",
+            LedgerAccount::GrantPlan => "grant:plan",
+            LedgerAccount::RevenueIncluded => "revenue:included",
+            LedgerAccount::RevenuePlan => "revenue:plan",
+            LedgerAccount::Breakage => "breakage",
         }
     }
 
@@ -50,7 +71,10 @@ impl LedgerAccount {
 
     /// Whether the balance may not go below zero.
     pub const fn is_constrained(self) -> bool {
-        matches!(self, LedgerAccount::Credits | LedgerAccount::Hold)
+        matches!(
+            self,
+            LedgerAccount::Credits | LedgerAccount::Hold | LedgerAccount::Allowance
+        )
     }
 }
 
@@ -70,6 +94,23 @@ pub enum TransferSubject {
     Hold(HoldId),
     /// A grant.
     Grant(TransferId),
+    /// A week of a plan.
+    Window(TransferId),
+    /// A period that was paid for.
+    Period(TransferId),
+}
+
+impl TransferSubject {
+    /// The subject with this name in storage.
+    pub fn parse(name: &str, entry: u128) -> Option<Self> {
+        match name {
+            "hold" => Some(TransferSubject::Hold(HoldId::from_u128(entry))),
+            "grant" => Some(TransferSubject::Grant(TransferId::from_u128(entry))),
+            "window" => Some(TransferSubject::Window(TransferId::from_u128(entry))),
+            "period" => Some(TransferSubject::Period(TransferId::from_u128(entry))),
+            _ => None,
+        }
+    }
 }
 
 /// Which step a transfer is.
@@ -85,11 +126,38 @@ pub enum Leg {
     Release,
     /// `expense:overrun → revenue:usage`.
     Overrun,
+    /// `allowance → hold`.
+    HoldAllowance,
+    /// `hold → revenue:included`.
+    SettleIncluded,
+    /// `hold → allowance`.
+    ReleaseAllowance,
+    /// `hold → breakage`: the week is closed.
+    ReleaseBreakage,
+    /// `grant:plan → allowance`.
+    OpenWindow,
+    /// `allowance → breakage`.
+    CloseWindow,
+    /// `credits → revenue:plan`.
+    PlanFee,
 }
 
 impl Leg {
     /// Every step.
-    pub const ALL: [Leg; 5] = [Leg::Grant, Leg::Hold, Leg::Settle, Leg::Release, Leg::Overrun];
+    pub const ALL: [Leg; 12] = [
+        Leg::Grant,
+        Leg::Hold,
+        Leg::Settle,
+        Leg::Release,
+        Leg::Overrun,
+        Leg::HoldAllowance,
+        Leg::SettleIncluded,
+        Leg::ReleaseAllowance,
+        Leg::ReleaseBreakage,
+        Leg::OpenWindow,
+        Leg::CloseWindow,
+        Leg::PlanFee,
+    ];
 
     /// The number used in storage.
     pub const fn as_i16(self) -> i16 {
@@ -99,6 +167,13 @@ impl Leg {
             Leg::Settle => 2,
             Leg::Release => 3,
             Leg::Overrun => 4,
+            Leg::HoldAllowance => 5,
+            Leg::SettleIncluded => 6,
+            Leg::ReleaseAllowance => 7,
+            Leg::ReleaseBreakage => 8,
+            Leg::OpenWindow => 9,
+            Leg::CloseWindow => 10,
+            Leg::PlanFee => 11,
         }
     }
 
@@ -115,6 +190,13 @@ impl Leg {
             Leg::Settle => (LedgerAccount::Hold, LedgerAccount::RevenueUsage),
             Leg::Release => (LedgerAccount::Hold, LedgerAccount::Credits),
             Leg::Overrun => (LedgerAccount::ExpenseOverrun, LedgerAccount::RevenueUsage),
+            Leg::HoldAllowance => (LedgerAccount::Allowance, LedgerAccount::Hold),
+            Leg::SettleIncluded => (LedgerAccount::Hold, LedgerAccount::RevenueIncluded),
+            Leg::ReleaseAllowance => (LedgerAccount::Hold, LedgerAccount::Allowance),
+            Leg::ReleaseBreakage => (LedgerAccount::Hold, LedgerAccount::Breakage),
+            Leg::OpenWindow => (LedgerAccount::GrantPlan, LedgerAccount::Allowance),
+            Leg::CloseWindow => (LedgerAccount::Allowance, LedgerAccount::Breakage),
+            Leg::PlanFee => (LedgerAccount::Credits, LedgerAccount::RevenuePlan),
         }
     }
 }
@@ -137,12 +219,16 @@ pub struct TransferRow {
 }
 
 /// A hold that is not resolved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenHold {
     /// Id.
     pub id: HoldId,
-    /// What is held.
+    /// What is held, of credits and allowance together.
     pub amount: Credits,
+    /// How much of it is of a plan's allowance.
+    pub allowance: Credits,
+    /// The plan that applied.
+    pub plan: Option<PlanUse>,
     /// When the sweep may void it.
     pub expires_at: Timestamp,
 }

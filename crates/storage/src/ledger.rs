@@ -3,7 +3,8 @@
 //! A ledger account is (tenant, [`crate::LedgerAccount`]). A transfer moves a positive amount from one to another of
 //! the same tenant, so every book sums to zero by itself and tenants never wait for one another.
 //! A call's life is one hold and one resolution: `credits → hold`, then `hold → revenue` for what it cost and
-//! `hold → credits` for the rest.
+//! `hold → credits` for the rest. Where the account has a plan, its allowance is drawn on first and returned last, and
+//! every part goes back to where it came from.
 
 use std::sync::Arc;
 
@@ -32,7 +33,9 @@ pub struct NewHold {
     pub model: Arc<str>,
     /// The path of the endpoint, such as `/v1/chat/completions`.
     pub endpoint: &'static str,
-    /// When the request was accepted.
+    /// Plans whose allowance does not pay for this model; mostly none.
+    pub not_covered_by: Arc<[Arc<str>]>,
+    /// When the request was accepted. It says in which week of a plan the call falls.
     pub created_at: Timestamp,
     /// When the sweep may void it.
     pub expires_at: Timestamp,
@@ -46,9 +49,9 @@ pub enum HoldOutcome {
         /// Credits left after the hold.
         available: Credits,
     },
-    /// The balance does not cover the amount; nothing was written.
+    /// Neither the balance nor balance and allowance together cover the amount; nothing was written.
     Denied {
-        /// Credits there are.
+        /// The most that a hold of these terms could have taken: credits, and the allowance where it applies.
         available: Credits,
     },
 }
@@ -114,12 +117,14 @@ pub struct Balance {
 /// Keeps the books. Every method is atomic; a method that fails has written nothing.
 #[async_trait]
 pub trait LedgerStore: Send + Sync {
-    /// Takes the hold if the balance covers it, in one step that no concurrent hold can slip into. A denied hold
-    /// writes nothing at all. When this returns `Held` the hold survives the death of the process.
+    /// Takes the hold if what is left of the open week of an active plan and the balance together cover it, in one step
+    /// that no concurrent hold can slip into: the allowance first, credits for the rest. The first hold of a week closes
+    /// the week before and opens its own. A denied hold writes nothing at all, neither of credits nor of the allowance. When this returns `Held` the hold survives the death of the process.
     /// `NotFound` when there is no such account; `Conflict` when the hold id was used.
     async fn hold(&self, hold: NewHold) -> Result<HoldOutcome>;
 
-    /// Resolves the hold: moves `charge` to revenue, the rest back to credits, the overrun to expense, and writes the
+    /// Resolves the hold: moves `charge` to revenue, first out of what was held of the allowance, the rest back to where
+    /// it came from (of the allowance to `breakage` when its week is closed), the overrun to expense, and writes the
     /// usage row. A hold resolves once; later resolutions change nothing and answer the first result.
     /// A charge above the held amount is cut to it. `NotFound` when no such hold was ever taken.
     async fn settle(&self, settlement: Settlement) -> Result<Resolution>;
@@ -127,6 +132,14 @@ pub trait LedgerStore: Send + Sync {
     /// Puts credits into an account, durably when it returns. The same id twice is one grant.
     /// `NotFound` when there is no such account; `Conflict` when the sum would not fit.
     async fn grant(&self, grant: Grant) -> Result<Balance>;
+
+    /// The most that a hold of these terms could take, without taking it. `NotFound` when there is no such account.
+    async fn spendable(
+        &self,
+        account: AccountId,
+        not_covered_by: Arc<[Arc<str>]>,
+        at: Timestamp,
+    ) -> Result<Credits>;
 
     /// What an account can spend now. `NotFound` when there is no such account.
     async fn balance(&self, account: AccountId) -> Result<Balance>;

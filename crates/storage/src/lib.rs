@@ -11,6 +11,7 @@ pub mod key;
 pub mod ledger;
 pub mod price;
 pub mod response;
+pub mod subscription;
 pub mod usage;
 
 #[cfg(feature = "conformance")]
@@ -30,7 +31,11 @@ pub use key::{Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
 pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement};
 pub use price::{PriceRecord, PriceStore};
 pub use response::{ChainLimits, NewResponse, ResponseStore, StoredResponse};
-pub use usage::{UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
+pub use subscription::{
+    Cadence, Change, NewSubscription, Payer, Payment, PlanUse, Product, Subscription, SubscriptionEvent,
+    SubscriptionState, SubscriptionStore,
+};
+pub use usage::{Coverage, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
 
 /// What every storage method answers.
 pub type Result<T> = std::result::Result<T, StorageError>;
@@ -50,6 +55,8 @@ pub struct Storage {
     pub prices: Arc<dyn PriceStore>,
     /// Kept answers.
     pub responses: Arc<dyn ResponseStore>,
+    /// Plans and what else is paid for by the period.
+    pub subscriptions: Arc<dyn SubscriptionStore>,
     /// Requests that may be repeated.
     pub idempotency: Arc<dyn IdempotencyStore>,
     /// The engine as a whole.

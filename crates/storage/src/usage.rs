@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, Timestamp, Usage};
 
-use crate::Result;
+use crate::{PlanUse, Result};
 
 /// What one call consumed and cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +29,12 @@ pub struct UsageRow {
     pub price_version: PriceVersion,
     /// What was held.
     pub held: Credits,
-    /// What the caller paid.
+    /// What the call was charged, the part that a plan's allowance paid included.
     pub charge: Credits,
+    /// How much of the charge a plan's allowance paid.
+    pub included: Credits,
+    /// The plan that applied when the hold was taken.
+    pub plan: Option<PlanUse>,
     /// What the call cost beyond the hold.
     pub overrun: Credits,
     /// What was consumed.
@@ -45,6 +49,39 @@ pub struct UsageRow {
     pub first_at: Option<Timestamp>,
     /// When it ended.
     pub ended_at: Timestamp,
+}
+
+/// How much of a call a plan's allowance paid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coverage {
+    /// Nothing.
+    None,
+    /// Some of it; credits paid the rest.
+    Partly,
+    /// All of it.
+    Fully,
+}
+
+impl Coverage {
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Coverage::None => "none",
+            Coverage::Partly => "partly",
+            Coverage::Fully => "fully",
+        }
+    }
+}
+
+impl UsageRow {
+    /// How much of the call a plan's allowance paid.
+    pub fn coverage(&self) -> Coverage {
+        match self.included {
+            Credits::ZERO => Coverage::None,
+            included if included == self.charge => Coverage::Fully,
+            _ => Coverage::Partly,
+        }
+    }
 }
 
 /// Which rows to read.
@@ -95,7 +132,7 @@ pub struct UsageTotal {
     pub group: String,
     /// Rows.
     pub requests: u64,
-    /// What callers paid.
+    /// What calls were charged, the part that allowances paid included.
     pub charge: Credits,
     /// What was consumed.
     pub usage: Usage,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use tollgate_server::control::NewLimit;
-use tollgate_types::{AccountId, Credits, KeyId};
+use tollgate_types::{AccountId, Credits, KeyId, SubscriptionId};
 
 const EXIT_CODES: &str = "\
 Examples:
@@ -82,6 +82,20 @@ pub enum Command {
         after_help = "Examples:\n  tollgate credits balance acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a"
     )]
     Credits(Credit),
+    /// Plans that accounts can have.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate plans list"
+    )]
+    Plans(Plans),
+    /// What accounts pay for by the period.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate subscriptions create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --plan pro"
+    )]
+    Subscriptions(Subscriptions),
     /// Models.
     #[command(
         subcommand,
@@ -281,6 +295,80 @@ pub enum Credit {
     },
 }
 
+/// `plans`.
+#[derive(Debug, Subcommand)]
+pub enum Plans {
+    /// Lists the plans that can be subscribed to: price of a period, and what a week includes, in credits.
+    #[command(after_help = "Examples:\n  tollgate plans list\n  tollgate plans list --json")]
+    List,
+}
+
+/// `subscriptions`.
+#[derive(Debug, Subcommand)]
+pub enum Subscriptions {
+    /// Subscribes an account to a plan from now on. The first period is paid at once.
+    #[command(
+        after_help = "Examples:\n  tollgate subscriptions create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --plan pro\n  tollgate subscriptions create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --plan lite --cadence yearly"
+    )]
+    Create {
+        /// The account that it is for.
+        #[arg(long, value_name = "ID", value_parser = account_id)]
+        account: AccountId,
+        /// The plan's name.
+        #[arg(long, value_name = "NAME")]
+        plan: String,
+        /// How long a period is; as the plan says when it is not given. A year of a monthly plan costs twelve months.
+        #[arg(long, value_enum)]
+        cadence: Option<Cadence>,
+    },
+    /// Lists an account's subscriptions, newest first.
+    #[command(
+        after_help = "Examples:\n  tollgate subscriptions list --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a"
+    )]
+    List {
+        /// The account whose they are.
+        #[arg(long, value_name = "ID", value_parser = account_id)]
+        account: AccountId,
+    },
+    /// Shows a subscription, its week, and what happened to it.
+    #[command(after_help = "Examples:\n  tollgate subscriptions show sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c")]
+    Show {
+        /// The subscription's id.
+        #[arg(value_parser = subscription_id)]
+        id: SubscriptionId,
+    },
+    /// Ends a subscription with the time that is paid for. Until then it can be resumed.
+    #[command(after_help = "Examples:\n  tollgate subscriptions cancel sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c")]
+    Cancel {
+        /// The subscription's id.
+        #[arg(value_parser = subscription_id)]
+        id: SubscriptionId,
+    },
+    /// Takes a cancellation back.
+    #[command(after_help = "Examples:\n  tollgate subscriptions resume sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c")]
+    Resume {
+        /// The subscription's id.
+        #[arg(value_parser = subscription_id)]
+        id: SubscriptionId,
+    },
+    /// Pays the next period now: out of credits, or as a payment provider has said that it is paid.
+    #[command(after_help = "Examples:\n  tollgate subscriptions renew sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c")]
+    Renew {
+        /// The subscription's id.
+        #[arg(value_parser = subscription_id)]
+        id: SubscriptionId,
+    },
+}
+
+/// How long a period is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Cadence {
+    /// A month.
+    Monthly,
+    /// A year.
+    Yearly,
+}
+
 /// `models`.
 #[derive(Debug, Subcommand)]
 pub enum Models {
@@ -325,6 +413,11 @@ fn new_limit<T: FromStr + Default + PartialEq>(text: &str) -> Result<NewLimit<T>
 fn account_id(text: &str) -> Result<AccountId, &'static str> {
     text.parse()
         .map_err(|_| "an account's id is acct_ and 32 characters; `tollgate accounts list` shows them")
+}
+
+fn subscription_id(text: &str) -> Result<SubscriptionId, &'static str> {
+    let advice = "a subscription's id is sub_ and 32 characters; `tollgate subscriptions list --account ID` shows them";
+    text.parse().map_err(|_| advice)
 }
 
 fn key_id(text: &str) -> Result<KeyId, &'static str> {

@@ -110,6 +110,11 @@ id!(
     "xfer_"
 );
 id!(
+    /// A subscription of an account.
+    SubscriptionId,
+    "sub_"
+);
+id!(
     /// An answer of the responses format.
     ResponseId,
     "resp_"

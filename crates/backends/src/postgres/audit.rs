@@ -8,13 +8,12 @@ use sqlx::{Connection, PgConnection};
 use tokio::sync::mpsc;
 use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
 use tollgate_storage::{AuditVisitor, LedgerAccount, LedgerBalance, PriceRecord, Result, UsageRow};
-use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, HoldId};
 
 use super::error::while_running;
 use super::pool::{Pool, lost};
 use super::rows::{self, IdBytes};
-use crate::rows::{PriceColumns, UsageColumns};
+use crate::rows::{PriceColumns, UsageColumns, plan_from};
 
 /// Rows that travel together.
 const CHUNK: usize = 1000;
@@ -147,6 +146,8 @@ static HOLDS: Source = Source {
         Ok(Shown::Hold(OpenHold {
             id: HoldId::from_u128(rows::id(row, "id")?),
             amount: rows::credits(row, "amount")?,
+            allowance: rows::credits(row, "allowance")?,
+            plan: plan_from(rows::get(row, "plan_name")?, rows::get(row, "window_id")?)?,
             expires_at: rows::timestamp(row, "expires_at")?,
         }))
     },
@@ -168,11 +169,7 @@ static USAGE: Source = Source {
 
 fn transfer(row: &PgRow) -> Result<TransferRow> {
     let entry = rows::id(row, "entry_id")?;
-    let subject = rows::name(row, "subject", |name| match name {
-        "hold" => Some(TransferSubject::Hold(HoldId::from_u128(entry))),
-        "grant" => Some(TransferSubject::Grant(TransferId::from_u128(entry))),
-        _ => None,
-    })?;
+    let subject = rows::name(row, "subject", |name| TransferSubject::parse(name, entry))?;
     let leg: i16 = rows::get(row, "leg")?;
     Ok(TransferRow {
         subject,

@@ -3,23 +3,25 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tollgate_storage::subscription::Draw;
 use tollgate_storage::{
     AuditVisitor, Balance, Grant, HoldOutcome, LedgerAccount, LedgerStore, NewHold, Resolution, Result,
-    Settlement, StorageError,
+    Settlement, StorageError, Subscription,
 };
-use tollgate_types::{AccountId, Timestamp, Unit};
+use tollgate_types::{AccountId, Credits, Timestamp, Unit};
 
 use super::pool::Pool;
-use super::{audit, error, rows};
-use crate::rows::{quantity_column, version_column};
+use super::{audit, error, rows, subscription};
+use crate::rows::{SubscriptionColumns, quantity_column, version_column};
 
 pub(super) struct Ledger(pub(super) Arc<Pool>);
 
 #[async_trait]
 impl LedgerStore for Ledger {
     async fn hold(&self, hold: NewHold) -> Result<HoldOutcome> {
-        let statement =
-            sqlx::query("SELECT held, available FROM take_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)");
+        let statement = sqlx::query(
+            "SELECT held, available FROM take_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+        );
         let statement = statement
             .bind(hold.account.as_u128().to_be_bytes())
             .bind(hold.id.as_u128().to_be_bytes())
@@ -30,7 +32,13 @@ impl LedgerStore for Ledger {
             .bind(hold.model.to_string())
             .bind(hold.endpoint)
             .bind(hold.created_at.as_micros())
-            .bind(hold.expires_at.as_micros());
+            .bind(hold.expires_at.as_micros())
+            .bind(
+                hold.not_covered_by
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>(),
+            );
         let row = self.0.one(statement).await?;
         let available = rows::credits(&row, "available")?;
         match rows::get(&row, "held")? {
@@ -77,6 +85,28 @@ impl LedgerStore for Ledger {
             credits: rows::credits(&row, "credits")?,
             held: rows::credits(&row, "held")?,
         })
+    }
+
+    async fn spendable(
+        &self,
+        account: AccountId,
+        not_covered_by: Arc<[Arc<str>]>,
+        at: Timestamp,
+    ) -> Result<Credits> {
+        let credits = self.balance(account).await?.credits;
+        let statement = sqlx::query(subscription::ACTIVE_PLAN).bind(account.as_u128().to_be_bytes());
+        let Some(row) = self.0.optional(statement).await? else {
+            return Ok(credits);
+        };
+        let left = rows::credits(&row, "balance")?;
+        let plan: Subscription = rows::whole::<SubscriptionColumns, _>(&row)?;
+        let drawn = match plan.draw(at) {
+            _ if not_covered_by.contains(&plan.terms.subject) => Credits::ZERO,
+            Draw::Open(_) => left,
+            Draw::Next(_) => plan.terms.allowance,
+            Draw::Nothing => Credits::ZERO,
+        };
+        Ok(credits.checked_add(drawn).unwrap_or(Credits::MAX))
     }
 
     async fn balance(&self, account: AccountId) -> Result<Balance> {

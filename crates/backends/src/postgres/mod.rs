@@ -15,6 +15,7 @@ mod price;
 mod response;
 mod rows;
 mod schema;
+mod subscription;
 mod usage;
 
 use std::fmt;
@@ -89,6 +90,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         usage: Arc::new(usage::UsageRows(pool.clone())),
         prices: Arc::new(price::PriceVersions(pool.clone())),
         responses: Arc::new(response::Responses(pool.clone())),
+        subscriptions: Arc::new(subscription::Subscriptions(pool.clone())),
         idempotency: Arc::new(idempotency::Idempotency(pool.clone())),
         engine: Arc::new(PostgresEngine(pool)),
     })

@@ -8,22 +8,22 @@ use tollgate_storage::audit::{
     AuditVisitor, LedgerAccount, LedgerBalance, Leg, OpenHold, TransferRow, TransferSubject,
 };
 use tollgate_storage::{PriceRecord, Result, UsageRow};
-use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, Timestamp};
 
 use super::writer::execute;
 use super::{Core, stopped};
-use crate::rows::{PriceColumns, UsageColumns, corrupt, id_bytes, id_from, storage_error};
+use crate::rows::{PriceColumns, UsageColumns, corrupt, id_bytes, id_from, plan_from, storage_error};
 
 const PRICES: &str = "SELECT version, model, prices, created_at FROM price_version ORDER BY version";
 const ACCOUNTS: &str = "SELECT id FROM account ORDER BY id";
 const BALANCES: &str = "SELECT kind, balance FROM ledger_account WHERE account_id = $1";
-const HOLDS: &str = "SELECT id, amount, expires_at FROM hold WHERE account_id = $1";
+const HOLDS: &str =
+    "SELECT id, amount, expires_at, allowance, plan_name, window_id FROM hold WHERE account_id = $1";
 const TRANSFERS: &str = "SELECT entry_id, leg, subject, debit, credit, amount, created_at FROM transfer \
     WHERE account_id = $1";
 const USAGE: &str = "SELECT account_id, id, key_id, request_id, endpoint, model, provider, price_version, held, \
     charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, outcome, \
-    estimated, created_at, first_at, ended_at FROM usage_row WHERE account_id = $1";
+    estimated, created_at, first_at, ended_at, included, plan_name, window_id FROM usage_row WHERE account_id = $1";
 
 /// How many things travel to the visitor together.
 const TOGETHER: usize = 256;
@@ -165,6 +165,11 @@ fn open_hold(row: &SqliteRow) -> Result<Shown> {
     Ok(Shown::Hold(OpenHold {
         id: HoldId::from_u128(id(row, "id")?),
         amount: Credits::from_nanos(row.try_get("amount").map_err(storage_error)?),
+        allowance: Credits::from_nanos(row.try_get("allowance").map_err(storage_error)?),
+        plan: plan_from(
+            row.try_get("plan_name").map_err(storage_error)?,
+            row.try_get("window_id").map_err(storage_error)?,
+        )?,
         expires_at: Timestamp::from_micros(row.try_get("expires_at").map_err(storage_error)?),
     }))
 }
@@ -174,11 +179,8 @@ fn transfer(row: &SqliteRow) -> Result<Shown> {
     let subject: &str = row.try_get("subject").map_err(storage_error)?;
     let leg: i64 = row.try_get("leg").map_err(storage_error)?;
     Ok(Shown::Transfer(TransferRow {
-        subject: match subject {
-            "hold" => TransferSubject::Hold(HoldId::from_u128(entry)),
-            "grant" => TransferSubject::Grant(TransferId::from_u128(entry)),
-            other => return Err(corrupt(format!("transfer subject '{other}'"))),
-        },
+        subject: TransferSubject::parse(subject, entry)
+            .ok_or_else(|| corrupt(format!("transfer subject '{subject}'")))?,
         leg: i16::try_from(leg)
             .ok()
             .and_then(Leg::from_i16)

@@ -8,13 +8,14 @@ use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, PriceVersion, Unit};
 
 use super::ids::{HoldKey, IdMap};
-use super::record::Hold;
+use super::record::{Hold, Week, Window};
 
 /// Calls to be taken over, in the order of the journal.
 #[derive(Default)]
 pub(super) struct Batch {
     stored: Vec<Arc<Hold>>,
     resolved: Vec<ResolvedCall>,
+    windows: Vec<Window>,
     moves: IdMap<AccountId, Moves>,
     last: u64,
 }
@@ -27,6 +28,8 @@ pub(super) struct ResolvedCall {
     pub(super) settlement: Settlement,
     /// Whether the hold has its row, from this batch or an earlier one.
     pub(super) is_stored: bool,
+    /// What has become of the hold's week.
+    pub(super) week: Week,
 }
 
 /// By how much an account's balances move.
@@ -36,6 +39,10 @@ pub(super) struct Moves {
     pub(super) held: i64,
     pub(super) revenue: i64,
     pub(super) overrun: i64,
+    pub(super) allowance: i64,
+    pub(super) included: i64,
+    pub(super) breakage: i64,
+    pub(super) granted: i64,
 }
 
 /// What many calls have in common; it is given once for all of them.
@@ -47,7 +54,7 @@ pub(super) struct Kind<'a> {
     pub(super) price_version: PriceVersion,
     pub(super) outcome: Outcome,
     pub(super) estimated: bool,
-    /// Whether its hold has no row, and it has no overrun and no tokens of the rare classes.
+    /// Whether its hold has no row and no plan, and it has no overrun and no tokens of the rare classes.
     pub(super) is_plain: bool,
 }
 
@@ -60,6 +67,11 @@ impl Batch {
         &self.stored
     }
 
+    /// Weeks that were opened.
+    pub(super) fn windows(&self) -> &[Window] {
+        &self.windows
+    }
+
     /// Resolved holds whose row goes.
     pub(super) fn gone(&self) -> Vec<HoldKey> {
         let gone = self.resolved.iter().filter(|call| call.is_stored);
@@ -68,7 +80,7 @@ impl Batch {
 
     /// Whether nothing is to be written.
     pub(super) fn is_empty(&self) -> bool {
-        self.stored.is_empty() && self.resolved.is_empty() && self.last == 0
+        self.stored.is_empty() && self.resolved.is_empty() && self.windows.is_empty() && self.last == 0
     }
 
     /// How many calls there are.
@@ -89,7 +101,8 @@ impl Batch {
     /// Stores a hold that is open.
     pub(super) fn store(&mut self, hold: Arc<Hold>) {
         let moves = self.moves.entry(hold.account).or_default();
-        moves.credits -= hold.amount.nanos();
+        moves.credits -= hold.credits();
+        moves.allowance -= hold.allowance();
         moves.held += hold.amount.nanos();
         self.stored.push(hold);
     }
@@ -97,17 +110,35 @@ impl Batch {
     /// Stores a call that ended.
     pub(super) fn resolve(&mut self, call: ResolvedCall) {
         let (hold, settlement) = (&call.hold, &call.settlement);
-        let (charge, overrun) = (settlement.charge.nanos(), settlement.overrun.nanos());
+        let (split, overrun) = (
+            hold.split(settlement.charge, call.week),
+            settlement.overrun.nanos(),
+        );
         let moves = self.moves.entry(hold.account).or_default();
         if call.is_stored {
-            moves.credits += hold.amount.nanos() - charge;
             moves.held -= hold.amount.nanos();
         } else {
-            moves.credits -= charge;
+            moves.credits -= hold.credits();
+            moves.allowance -= hold.allowance();
         }
-        moves.revenue += charge + overrun;
+        moves.credits += split.released;
+        moves.allowance += split.returned;
+        moves.breakage += split.broken;
+        moves.included += split.included;
+        moves.revenue += split.paid + overrun;
         moves.overrun -= overrun;
         self.resolved.push(call);
+    }
+
+    /// Stores a week that was opened, and with it that the one before is over.
+    pub(super) fn open_window(&mut self, window: Window) {
+        let closed = window.closed.map_or(0, |(_, left)| left.nanos());
+        let opened = window.opened.1.nanos();
+        let moves = self.moves.entry(window.account).or_default();
+        moves.allowance += opened - closed;
+        moves.breakage += closed;
+        moves.granted -= opened;
+        self.windows.push(window);
     }
 
     /// Calls by kind, each kind in the order of the tables, so that neighbours are written one after another.
@@ -151,6 +182,7 @@ impl Kind<'_> {
             outcome: call.settlement.outcome,
             estimated: call.settlement.estimated,
             is_plain: !call.is_stored
+                && call.hold.plan.is_none()
                 && call.settlement.overrun.is_zero()
                 && RARE.iter().all(|unit| call.settlement.usage.get(*unit) == 0),
         }

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use tollgate_storage::Balance;
-use tollgate_types::{AccountId, Credits};
+use tollgate_storage::subscription::{Draw, window_entry};
+use tollgate_storage::{Balance, PlanUse, Subscription};
+use tollgate_types::{AccountId, Credits, Timestamp};
 
 use super::ids::{IdMap, shard_of};
 
@@ -18,17 +19,53 @@ pub(super) struct Book {
 }
 
 /// Balances in nano-credits. None is ever below zero.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
     /// What can be spent.
     pub(super) credits: i64,
     /// What is held.
     pub(super) held: i64,
-    /// What calls have cost, the overrun included.
+    /// What calls have cost, the overrun and what allowances paid included.
     pub(super) revenue: i64,
+    /// What is left of the open week of the plan.
+    pub(super) allowance: i64,
+    /// The plan that is active or past due.
+    pub(super) plan: Option<Box<Subscription>>,
+}
+
+/// What a call may draw on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    /// The number of the week.
+    pub(super) week: i64,
+    /// What is left of it.
+    pub(super) left: i64,
+    /// Whether it has to be opened first.
+    pub(super) is_next: bool,
 }
 
 impl Sums {
+    /// What a call may draw on, if a plan covers it.
+    pub(super) fn share(&self, at: Timestamp, not_covered_by: &[Arc<str>]) -> Option<Share> {
+        let plan = self.plan.as_deref()?;
+        let (week, left, is_next) = match plan.draw(at) {
+            _ if not_covered_by.contains(&plan.terms.subject) => return None,
+            Draw::Open(week) => (week, self.allowance, false),
+            Draw::Next(week) => (week, plan.terms.allowance.nanos(), true),
+            Draw::Nothing => return None,
+        };
+        Some(Share { week, left, is_next })
+    }
+
+    /// Whether the week is the one that is open.
+    pub(super) fn is_open(&self, used: &PlanUse) -> bool {
+        let open = self
+            .plan
+            .as_ref()
+            .and_then(|plan| Some((plan.terms.id, plan.window?)));
+        open.is_some_and(|(subscription, number)| window_entry(subscription, number) == used.window)
+    }
+
     /// As the port says it.
     pub(super) fn balance(&self) -> Balance {
         Balance {

@@ -109,6 +109,11 @@ impl Values {
         self.add(text)
     }
 
+    /// A text, if there is one.
+    pub(super) fn optional_text(&mut self, text: Option<&str>) -> &mut Values {
+        self.add(text)
+    }
+
     fn add<'t>(&mut self, value: impl Encode<'t, Sqlite> + Type<Sqlite>) -> &mut Values {
         self.failed |= self.arguments.add(value).is_err();
         self

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tollgate_storage::{Result, Settlement, StorageError, StorageErrorKind};
 
 use super::ids::lock;
-use super::record::{Frame, Hold};
+use super::record::{Frame, Hold, Week, Window};
 use super::segment::{Installation, Segment};
 
 /// Records that may wait for the database. Beyond them new holds are refused: the database does not keep up.
@@ -40,6 +40,15 @@ pub(super) enum Entry {
         hold: Arc<Hold>,
         /// How it was resolved; the charge is cut to the hold.
         settlement: Settlement,
+        /// What has become of the hold's week.
+        week: Week,
+    },
+    /// A week of a plan was opened.
+    Window {
+        /// Its place in the journal.
+        seq: u64,
+        /// Which.
+        window: Window,
     },
 }
 
@@ -135,7 +144,8 @@ impl Journal {
         let entry = entry(seq);
         let bytes = match &entry {
             Entry::Hold { hold, .. } => tail.frame.hold(seq, hold),
-            Entry::Settle { settlement, .. } => tail.frame.settle(seq, settlement),
+            Entry::Settle { settlement, week, .. } => tail.frame.settle(seq, settlement, *week),
+            Entry::Window { window, .. } => tail.frame.window(seq, window),
         };
         if !tail.segment.append(bytes) {
             let bytes = bytes.len();

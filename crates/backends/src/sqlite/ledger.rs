@@ -9,19 +9,21 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 use tollgate_storage::audit::Leg;
+use tollgate_storage::subscription::window_entry;
 use tollgate_storage::{
-    AuditVisitor, Balance, Grant, HoldOutcome, LedgerAccount, LedgerStore, NewHold, Resolution, Result,
-    Settlement, StorageError, StorageErrorKind,
+    AuditVisitor, Balance, Grant, HoldOutcome, LedgerStore, NewHold, PlanUse, Resolution, Result, Settlement,
+    StorageError, StorageErrorKind,
 };
+use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, Timestamp, Usage};
 
 use super::account::conflict;
-use super::books::{Book, Sums};
+use super::books::{Book, Share, Sums};
 use super::holds::{Known, Shard};
 use super::ids::{HoldKey, lock};
 use super::journal::Entry;
-use super::record::Hold;
+use super::record::{Hold, PlanShare, Week, Window};
 use super::{Core, Sqlite, audit};
 use crate::rows::{id_bytes, storage_error};
 
@@ -29,8 +31,8 @@ const CHARGE: &str = "SELECT charge FROM usage_row WHERE account_id = $1 AND id 
 const GRANTED_BEFORE: &str = "SELECT account_id FROM transfer WHERE leg = 0 AND entry_id = $1";
 const GRANTED: &str = "SELECT -balance FROM ledger_account WHERE account_id = $1 AND kind = 'cash'";
 const MOVE: &str = "UPDATE ledger_account SET balance = balance + $3 WHERE account_id = $1 AND kind = $2";
-const GRANT: &str = "INSERT INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, created_at) \
-    VALUES ($1, $2, $3, 'grant', $4, $5, $6, $7)";
+const TRANSFER: &str = "INSERT INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, created_at) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 
 #[async_trait]
 impl LedgerStore for Sqlite {
@@ -39,10 +41,11 @@ impl LedgerStore for Sqlite {
             return Err(conflict("the amount of a hold is below zero"));
         }
         let book = self.book(hold.account)?;
+        let not_covered_by = hold.not_covered_by.clone();
         let hold = Arc::new(Hold::from(hold));
         let mut searched = None;
         loop {
-            match self.try_hold(&hold, &book, searched)? {
+            match self.try_hold(&hold, &not_covered_by, &book, searched)? {
                 ControlFlow::Break(outcome) => return Ok(outcome),
                 ControlFlow::Continue(times_forgotten) => {
                     if self.stored_charge(hold.account, hold.id).await?.is_some() {
@@ -84,6 +87,18 @@ impl LedgerStore for Sqlite {
         .await
     }
 
+    async fn spendable(
+        &self,
+        account: AccountId,
+        not_covered_by: Arc<[Arc<str>]>,
+        at: Timestamp,
+    ) -> Result<Credits> {
+        let book = self.book(account)?;
+        let sums = lock(&book.sums);
+        let left = sums.share(at, &not_covered_by).map_or(0, |share| share.left);
+        Ok(Credits::from_nanos(sums.credits.saturating_add(left)))
+    }
+
     async fn balance(&self, account: AccountId) -> Result<Balance> {
         Ok(lock(&self.book(account)?.sums).balance())
     }
@@ -107,7 +122,7 @@ impl LedgerStore for Sqlite {
 }
 
 impl Core {
-    fn book(&self, account: AccountId) -> Result<Arc<Book>> {
+    pub(super) fn book(&self, account: AccountId) -> Result<Arc<Book>> {
         self.books
             .get(account)
             .ok_or_else(|| StorageError::not_found(account))
@@ -118,6 +133,7 @@ impl Core {
     fn try_hold(
         &self,
         hold: &Arc<Hold>,
+        not_covered_by: &[Arc<str>],
         book: &Arc<Book>,
         searched: Option<u64>,
     ) -> Result<ControlFlow<HoldOutcome, u64>> {
@@ -133,20 +149,59 @@ impl Core {
             return Err(StorageError::new(StorageErrorKind::Unavailable, why));
         }
         let mut sums = lock(&book.sums);
-        let amount = hold.amount.nanos();
-        if sums.credits < amount {
-            let available = sums.balance().credits;
+        let share = match hold.amount {
+            Credits::ZERO => None,
+            _ => sums.share(hold.created_at, not_covered_by),
+        };
+        let left = share.map_or(0, |share| share.left);
+        if sums.credits < hold.amount.nanos() - left.min(hold.amount.nanos()) {
+            let available = Credits::from_nanos(sums.credits.saturating_add(left));
             return Ok(ControlFlow::Break(HoldOutcome::Denied { available }));
         }
+        let hold = match share {
+            Some(share) => self.draw(&mut sums, hold, share)?,
+            None => hold.clone(),
+        };
         let seq = self.append(|seq| Entry::Hold {
             seq,
             hold: hold.clone(),
         })?;
-        sums.credits -= amount;
-        sums.held += amount;
-        shard.open(hold.clone(), seq, book.clone());
+        sums.credits -= hold.credits();
+        sums.allowance -= hold.allowance();
+        sums.held += hold.amount.nanos();
+        shard.open(hold, seq, book.clone());
         let available = sums.balance().credits;
         Ok(ControlFlow::Break(HoldOutcome::Held { available }))
+    }
+
+    /// The hold with its share of the plan's allowance, whose week is opened when it is not.
+    fn draw(&self, sums: &mut Sums, hold: &Hold, share: Share) -> Result<Arc<Hold>> {
+        let Some(plan) = sums.plan.as_mut() else {
+            return Ok(Arc::new(hold.clone()));
+        };
+        if share.is_next {
+            let window = Window {
+                account: hold.account,
+                subscription: plan.terms.id,
+                closed: plan
+                    .window
+                    .map(|number| (number, Credits::from_nanos(sums.allowance))),
+                opened: (share.week, plan.terms.allowance),
+                at: hold.created_at,
+            };
+            self.append(|seq| Entry::Window { seq, window })?;
+            plan.window = Some(share.week);
+            sums.allowance = share.left;
+        }
+        let plan = PlanUse {
+            name: plan.terms.subject.clone(),
+            window: window_entry(plan.terms.id, share.week),
+        };
+        let allowance = Credits::from_nanos(share.left).min(hold.amount);
+        Ok(Arc::new(Hold {
+            plan: Some(Box::new(PlanShare { plan, allowance })),
+            ..hold.clone()
+        }))
     }
 
     /// Resolves the hold, or answers how it was resolved before. `None` when only the database may know.
@@ -189,21 +244,30 @@ impl Core {
         let charge = settlement.charge;
         let key = (hold.account, hold.id);
         let mut sums = lock(&book.sums);
-        let after = resolved_sums(*sums, hold.amount, &settlement)?;
+        let revenue = revenue_after(&sums, &settlement)?;
+        let week = match &hold.plan {
+            Some(share) if !sums.is_open(&share.plan) => Week::Closed,
+            _ => Week::Open,
+        };
+        let (split, amount) = (hold.split(charge, week), hold.amount.nanos());
         let seq = self.append(|seq| Entry::Settle {
             seq,
             hold_seq,
             hold,
             settlement,
+            week,
         })?;
-        *sums = after;
+        sums.credits += split.released;
+        sums.allowance += split.returned;
+        sums.held -= amount;
+        sums.revenue = revenue;
         let now = self.clock.monotonic_micros();
         shard.resolve(key, charge, seq, now);
         shard.forget(self.committed.load(std::sync::atomic::Ordering::SeqCst), now);
         Ok(Resolution {
             charge,
             first: true,
-            available: after.balance().credits,
+            available: sums.balance().credits,
         })
     }
 
@@ -226,18 +290,56 @@ fn used(id: HoldId) -> StorageError {
     conflict(format!("{id} was used"))
 }
 
-/// The sums of a book after a hold of `amount` was resolved. `Conflict` when what calls have cost does not fit.
-fn resolved_sums(sums: Sums, amount: Credits, settlement: &Settlement) -> Result<Sums> {
+/// What calls have cost after this one. `Conflict` when it does not fit.
+fn revenue_after(sums: &Sums, settlement: &Settlement) -> Result<i64> {
     let (charge, overrun) = (settlement.charge.nanos(), settlement.overrun.nanos());
-    let revenue = sums
-        .revenue
-        .checked_add(charge)
-        .and_then(|sum| sum.checked_add(overrun));
-    Ok(Sums {
-        credits: sums.credits + (amount.nanos() - charge),
-        held: sums.held - amount.nanos(),
-        revenue: revenue.ok_or_else(|| conflict("the sum of all that calls have cost does not fit"))?,
-    })
+    let revenue = sums.revenue.checked_add(charge);
+    revenue
+        .and_then(|sum| sum.checked_add(overrun))
+        .ok_or_else(|| conflict("the sum of all that calls have cost does not fit"))
+}
+
+/// A transfer that is written by itself.
+pub(super) struct Transfer {
+    pub(super) account: AccountId,
+    pub(super) entry: TransferId,
+    pub(super) subject: &'static str,
+    pub(super) leg: Leg,
+    pub(super) amount: Credits,
+    pub(super) at: Timestamp,
+}
+
+impl Transfer {
+    /// Writes its row; none of nothing.
+    pub(super) async fn insert(&self, connection: &mut SqliteConnection) -> Result<()> {
+        if self.amount.is_zero() {
+            return Ok(());
+        }
+        let (debit, credit) = self.leg.sides();
+        let row = sqlx::query(TRANSFER)
+            .bind(id_bytes(self.account.as_u128()))
+            .bind(id_bytes(self.entry.as_u128()))
+            .bind(i64::from(self.leg.as_i16()))
+            .bind(self.subject)
+            .bind(debit.as_str())
+            .bind(credit.as_str())
+            .bind(self.amount.nanos())
+            .bind(self.at.as_micros());
+        row.execute(connection).await.map(drop).map_err(storage_error)
+    }
+
+    /// Writes its row and moves its amount.
+    pub(super) async fn carry_out(&self, connection: &mut SqliteConnection) -> Result<()> {
+        let (debit, credit) = self.leg.sides();
+        for (kind, by) in [(debit, -self.amount.nanos()), (credit, self.amount.nanos())] {
+            let moved = sqlx::query(MOVE)
+                .bind(id_bytes(self.account.as_u128()))
+                .bind(kind.as_str())
+                .bind(by);
+            moved.execute(&mut *connection).await.map_err(storage_error)?;
+        }
+        self.insert(connection).await
+    }
 }
 
 /// The resolution of a call of which nothing is known: it costs nothing.
@@ -292,26 +394,18 @@ async fn write_grant(connection: &mut SqliteConnection, grant: Grant) -> Result<
     if granted.checked_add(amount).is_none() {
         return Err(conflict("the sum of all grants does not fit"));
     }
-    let (debit, credit) = Leg::Grant.sides();
-    for (kind, by) in [(debit, -amount), (credit, amount)] {
-        let moved = sqlx::query(MOVE)
-            .bind(account.clone())
-            .bind(kind.as_str())
-            .bind(by);
-        moved.execute(&mut *connection).await.map_err(storage_error)?;
-    }
-    let transfer = sqlx::query(GRANT)
-        .bind(account)
-        .bind(id)
-        .bind(i64::from(Leg::Grant.as_i16()))
-        .bind(LedgerAccount::as_str(debit))
-        .bind(LedgerAccount::as_str(credit))
-        .bind(amount)
-        .bind(grant.at.as_micros());
-    transfer.execute(connection).await.map_err(storage_error)?;
+    let transfer = Transfer {
+        account: grant.account,
+        entry: grant.id,
+        subject: "grant",
+        leg: Leg::Grant,
+        amount: grant.amount,
+        at: grant.at,
+    };
+    transfer.carry_out(connection).await?;
     Ok(true)
 }
 
 /// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[CHARGE, GRANTED_BEFORE, GRANTED, MOVE, GRANT];
+pub(super) const STATEMENTS: &[&str] = &[CHARGE, GRANTED_BEFORE, GRANTED, MOVE, TRANSFER];

@@ -27,6 +27,7 @@ mod recover;
 mod response;
 mod segment;
 mod statements;
+mod subscription;
 mod usage;
 mod work;
 mod writer;
@@ -112,6 +113,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         usage: Arc::new(engine.clone()),
         prices: Arc::new(engine.clone()),
         responses: Arc::new(engine.clone()),
+        subscriptions: Arc::new(engine.clone()),
         idempotency: Arc::new(engine.clone()),
         engine: Arc::new(engine),
     })
@@ -146,6 +148,7 @@ async fn start(
         commit_after: config.commit_after,
         committed: AtomicU64::new(recovered.last),
         failing: AtomicBool::new(false),
+        subscribing: tokio::sync::Mutex::default(),
         readers: database.readers(config.readers),
         runtime: runtime.clone(),
         tracker: tracker.clone(),
@@ -239,6 +242,8 @@ struct Core {
     committed: AtomicU64,
     /// Whether the last transaction failed.
     failing: AtomicBool,
+    /// Held while a subscription is changed.
+    subscribing: tokio::sync::Mutex<()>,
     readers: SqlitePool,
     runtime: Handle,
     tracker: TaskTracker,

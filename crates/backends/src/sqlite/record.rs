@@ -7,9 +7,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use tollgate_storage::{NewHold, Settlement};
+use tollgate_storage::{NewHold, PlanUse, Settlement};
+use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, Timestamp, Unit, Usage};
+use tollgate_types::{
+    AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, SubscriptionId, Timestamp, Unit, Usage,
+};
 
 /// Bytes before the body.
 const FRAME_HEAD: usize = 8;
@@ -19,6 +22,11 @@ const SETTLE: u8 = 2;
 const SETTLE_WIDE: u8 = 3;
 /// Classes in a record of `SETTLE`: those that there were before any was added. The others are zero in it.
 const USUAL_CLASSES: usize = 7;
+// What has to do with a plan has kinds of its own: a journal of a version that knew none is read as before.
+const HOLD_WITH_PLAN: u8 = 4;
+/// A resolution with every class, in a week that is closed.
+const SETTLE_IN_CLOSED_WEEK: u8 = 5;
+const WINDOW: u8 = 6;
 
 /// A hold that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +41,78 @@ pub(super) struct Hold {
     pub(super) endpoint: Cow<'static, str>,
     pub(super) created_at: Timestamp,
     pub(super) expires_at: Timestamp,
+    /// The plan that applies, and how much of the amount is of its allowance.
+    pub(super) plan: Option<Box<PlanShare>>,
+}
+
+/// A hold's share of an allowance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PlanShare {
+    pub(super) plan: PlanUse,
+    pub(super) allowance: Credits,
+}
+
+/// Where the parts of a resolved hold go, in nano-credits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Split {
+    /// Paid out of credits.
+    pub(super) paid: i64,
+    /// Paid out of the allowance.
+    pub(super) included: i64,
+    /// Back to credits.
+    pub(super) released: i64,
+    /// Back to the allowance.
+    pub(super) returned: i64,
+    /// Of an allowance whose week is closed.
+    pub(super) broken: i64,
+}
+
+impl Hold {
+    /// How much is of an allowance, in nano-credits.
+    pub(super) fn allowance(&self) -> i64 {
+        self.plan.as_ref().map_or(0, |share| share.allowance.nanos())
+    }
+
+    /// How much is of credits, in nano-credits.
+    pub(super) fn credits(&self) -> i64 {
+        self.amount.nanos() - self.allowance()
+    }
+
+    /// Where everything goes at this charge, which is at most the amount. The allowance pays first.
+    pub(super) fn split(&self, charge: Credits, week: Week) -> Split {
+        let included = charge.nanos().min(self.allowance());
+        let paid = charge.nanos() - included;
+        let rest = self.allowance() - included;
+        let is_open = week == Week::Open;
+        Split {
+            paid,
+            included,
+            released: self.credits() - paid,
+            returned: if is_open { rest } else { 0 },
+            broken: if is_open { 0 } else { rest },
+        }
+    }
+}
+
+/// What has become of the week of a hold when it is resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Week {
+    /// There is none, or it lasts.
+    Open,
+    /// It is over.
+    Closed,
+}
+
+/// A week was opened, and the one before closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) account: AccountId,
+    pub(super) subscription: SubscriptionId,
+    /// The number of the week that was open, and what was left of it.
+    pub(super) closed: Option<(i64, Credits)>,
+    /// The number of the week that is open now, and its allowance.
+    pub(super) opened: (i64, Credits),
+    pub(super) at: Timestamp,
 }
 
 impl From<NewHold> for Hold {
@@ -48,6 +128,7 @@ impl From<NewHold> for Hold {
             endpoint: Cow::Borrowed(new.endpoint),
             created_at: new.created_at,
             expires_at: new.expires_at,
+            plan: None,
         }
     }
 }
@@ -58,7 +139,9 @@ pub(super) enum Record {
     /// A hold was taken.
     Hold(Hold),
     /// A hold was resolved; the charge is at most the held amount.
-    Settle(Settlement),
+    Settle(Settlement, Week),
+    /// A week of a plan was opened.
+    Window(Window),
 }
 
 /// A record on its way to the disk. Its memory is used again for the next one.
@@ -68,7 +151,8 @@ pub(super) struct Frame(Vec<u8>);
 impl Frame {
     /// Becomes the frame of a hold.
     pub(super) fn hold(&mut self, seq: u64, hold: &Hold) -> &[u8] {
-        let frame = self.begin(seq, HOLD);
+        let kind = if hold.plan.is_some() { HOLD_WITH_PLAN } else { HOLD };
+        let frame = self.begin(seq, kind);
         frame.id(hold.account.as_u128());
         frame.id(hold.id.as_u128());
         frame.optional(hold.key, |frame, key| frame.id(key.as_u128()));
@@ -79,17 +163,23 @@ impl Frame {
         frame.text(&hold.endpoint);
         frame.number(hold.created_at.as_micros());
         frame.number(hold.expires_at.as_micros());
+        if let Some(share) = &hold.plan {
+            frame.text(&share.plan.name);
+            frame.id(share.plan.window.as_u128());
+            frame.number(share.allowance.nanos());
+        }
         self.seal()
     }
 
     /// Becomes the frame of a resolution.
-    pub(super) fn settle(&mut self, seq: u64, settlement: &Settlement) -> &[u8] {
+    pub(super) fn settle(&mut self, seq: u64, settlement: &Settlement, week: Week) -> &[u8] {
         let has_rest = Unit::ALL[USUAL_CLASSES..]
             .iter()
             .any(|unit| settlement.usage.get(*unit) > 0);
-        let (kind, classes) = match has_rest {
-            true => (SETTLE_WIDE, Unit::ALL.len()),
-            false => (SETTLE, USUAL_CLASSES),
+        let (kind, classes) = match (week, has_rest) {
+            (Week::Closed, _) => (SETTLE_IN_CLOSED_WEEK, Unit::ALL.len()),
+            (Week::Open, true) => (SETTLE_WIDE, Unit::ALL.len()),
+            (Week::Open, false) => (SETTLE, USUAL_CLASSES),
         };
         let frame = self.begin(seq, kind);
         frame.id(settlement.account.as_u128());
@@ -105,6 +195,22 @@ impl Frame {
         frame.optional(settlement.first_at, |frame, at| frame.number(at.as_micros()));
         frame.number(settlement.ended_at.as_micros());
         self.seal()
+    }
+
+    /// Becomes the frame of a week.
+    pub(super) fn window(&mut self, seq: u64, window: &Window) -> &[u8] {
+        let frame = self.begin(seq, WINDOW);
+        frame.id(window.account.as_u128());
+        frame.id(window.subscription.as_u128());
+        frame.optional(window.closed, Frame::week);
+        frame.week(window.opened);
+        frame.number(window.at.as_micros());
+        self.seal()
+    }
+
+    fn week(&mut self, (number, amount): (i64, Credits)) {
+        self.number(number);
+        self.number(amount.nanos());
     }
 
     /// The frame.
@@ -194,8 +300,15 @@ fn decode(fields: &mut Fields<'_>) -> Option<(u64, Record)> {
     let seq = fields.number()?.cast_unsigned();
     let record = match fields.byte()? {
         HOLD => Record::Hold(decode_hold(fields)?),
-        SETTLE => Record::Settle(decode_settlement(fields, USUAL_CLASSES)?),
-        SETTLE_WIDE => Record::Settle(decode_settlement(fields, Unit::ALL.len())?),
+        HOLD_WITH_PLAN => {
+            let hold = decode_hold(fields)?;
+            let plan = Some(Box::new(decode_share(fields)?));
+            Record::Hold(Hold { plan, ..hold })
+        }
+        SETTLE => Record::Settle(decode_settlement(fields, USUAL_CLASSES)?, Week::Open),
+        SETTLE_WIDE => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Open),
+        SETTLE_IN_CLOSED_WEEK => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Closed),
+        WINDOW => Record::Window(decode_window(fields)?),
         _ => return None,
     };
     fields.0.is_empty().then_some((seq, record))
@@ -213,6 +326,27 @@ fn decode_hold(fields: &mut Fields<'_>) -> Option<Hold> {
         endpoint: Cow::Owned(fields.text()?.to_owned()),
         created_at: Timestamp::from_micros(fields.number()?),
         expires_at: Timestamp::from_micros(fields.number()?),
+        plan: None,
+    })
+}
+
+fn decode_share(fields: &mut Fields<'_>) -> Option<PlanShare> {
+    Some(PlanShare {
+        plan: PlanUse {
+            name: fields.text()?.into(),
+            window: TransferId::from_u128(fields.id()?),
+        },
+        allowance: Credits::from_nanos(fields.number()?),
+    })
+}
+
+fn decode_window(fields: &mut Fields<'_>) -> Option<Window> {
+    Some(Window {
+        account: AccountId::from_u128(fields.id()?),
+        subscription: SubscriptionId::from_u128(fields.id()?),
+        closed: fields.optional(Fields::week)?,
+        opened: fields.week()?,
+        at: Timestamp::from_micros(fields.number()?),
     })
 }
 
@@ -256,6 +390,10 @@ impl<'a> Fields<'a> {
         self.chunk().map(i64::from_le_bytes)
     }
 
+    fn week(&mut self) -> Option<(i64, Credits)> {
+        Some((self.number()?, Credits::from_nanos(self.number()?)))
+    }
+
     fn text(&mut self) -> Option<&'a str> {
         let length = usize::try_from(u32::from_le_bytes(self.chunk()?)).ok()?;
         let (text, rest) = self.0.split_at_checked(length)?;
@@ -288,7 +426,84 @@ mod tests {
             endpoint: Cow::Borrowed("/v1/chat/completions"),
             created_at: Timestamp::from_micros(-1),
             expires_at: Timestamp::from_micros(i64::MAX),
+            plan: None,
         }
+    }
+
+    fn with_plan(allowance: i64) -> Hold {
+        let plan = PlanUse {
+            name: Arc::from("lite"),
+            window: TransferId::from_u128(11),
+        };
+        let allowance = Credits::from_nanos(allowance);
+        let plan = Some(Box::new(PlanShare { plan, allowance }));
+        Hold {
+            amount: Credits::from_nanos(10),
+            plan,
+            ..hold()
+        }
+    }
+
+    /// Allowance of a hold of 10, charge, what becomes of its week, and: paid, included, released, returned, broken.
+    #[test]
+    fn the_allowance_pays_first_and_every_part_goes_back_to_where_it_came_from() {
+        for (allowance, charge, week, [paid, included, released, returned, broken]) in [
+            (0, 4, Week::Open, [4, 0, 6, 0, 0]),
+            (10, 4, Week::Open, [0, 4, 0, 6, 0]),
+            (10, 4, Week::Closed, [0, 4, 0, 0, 6]),
+            (7, 4, Week::Open, [0, 4, 3, 3, 0]),
+            (4, 7, Week::Open, [3, 4, 3, 0, 0]),
+            (4, 7, Week::Closed, [3, 4, 3, 0, 0]),
+            (4, 0, Week::Closed, [0, 0, 6, 0, 4]),
+            (4, 10, Week::Open, [6, 4, 0, 0, 0]),
+        ] {
+            let expected = Split {
+                paid,
+                included,
+                released,
+                returned,
+                broken,
+            };
+            let split = with_plan(allowance).split(Credits::from_nanos(charge), week);
+            assert_eq!(split, expected, "{allowance} {charge}");
+        }
+    }
+
+    #[test]
+    fn records_of_plans_round_trip() {
+        let window = Window {
+            account: AccountId::from_u128(1),
+            subscription: SubscriptionId::from_u128(2),
+            closed: Some((3, Credits::from_nanos(4))),
+            opened: (5, Credits::from_nanos(6)),
+            at: Timestamp::from_micros(7),
+        };
+        let first = Window {
+            closed: None,
+            ..window.clone()
+        };
+        let mut frame = Frame::default();
+        let mut bytes = frame.window(1, &window).to_vec();
+        bytes.extend_from_slice(frame.window(2, &first));
+        bytes.extend_from_slice(frame.hold(3, &with_plan(4)));
+        bytes.extend_from_slice(frame.settle(4, &settlement(), Week::Closed));
+        let mut rest = bytes.as_slice();
+        assert_eq!(read(&mut rest), Next::Record(1, Record::Window(window)));
+        assert_eq!(read(&mut rest), Next::Record(2, Record::Window(first)));
+        assert_eq!(read(&mut rest), Next::Record(3, Record::Hold(with_plan(4))));
+        assert_eq!(
+            read(&mut rest),
+            Next::Record(4, Record::Settle(settlement(), Week::Closed))
+        );
+        assert_eq!(read(&mut rest), Next::End { torn: 0 });
+    }
+
+    /// What versions without plans wrote is what is written for calls without one.
+    #[test]
+    fn calls_without_a_plan_have_the_records_that_they_always_had() {
+        let mut frame = Frame::default();
+        assert_eq!(frame.hold(1, &hold())[FRAME_HEAD + 8], 1);
+        assert_eq!(frame.settle(1, &settlement(), Week::Open)[FRAME_HEAD + 8], 2);
     }
 
     fn settlement() -> Settlement {
@@ -309,7 +524,7 @@ mod tests {
     fn two_frames() -> Vec<u8> {
         let mut frame = Frame::default();
         let mut bytes = frame.hold(41, &hold()).to_vec();
-        bytes.extend_from_slice(frame.settle(42, &settlement()));
+        bytes.extend_from_slice(frame.settle(42, &settlement(), Week::Open));
         bytes
     }
 
@@ -327,28 +542,37 @@ mod tests {
         );
         let mut bytes = two_frames();
         bytes.extend_from_slice(Frame::default().hold(43, &with_key));
-        bytes.extend_from_slice(Frame::default().settle(44, &without_first));
+        bytes.extend_from_slice(Frame::default().settle(44, &without_first, Week::Open));
         let mut rest = bytes.as_slice();
         assert_eq!(read(&mut rest), Next::Record(41, Record::Hold(hold())));
-        assert_eq!(read(&mut rest), Next::Record(42, Record::Settle(settlement())));
+        assert_eq!(
+            read(&mut rest),
+            Next::Record(42, Record::Settle(settlement(), Week::Open))
+        );
         assert_eq!(read(&mut rest), Next::Record(43, Record::Hold(with_key)));
-        assert_eq!(read(&mut rest), Next::Record(44, Record::Settle(without_first)));
+        assert_eq!(
+            read(&mut rest),
+            Next::Record(44, Record::Settle(without_first, Week::Open))
+        );
         assert_eq!(read(&mut rest), Next::End { torn: 0 });
     }
 
     #[test]
     fn classes_that_were_added_later_make_a_record_of_their_own() {
-        let usual = Frame::default().settle(1, &settlement()).to_vec();
+        let usual = Frame::default().settle(1, &settlement(), Week::Open).to_vec();
         let hour = Settlement {
             usage: settlement().usage.with(Unit::CacheWriteHour, 3),
             ..settlement()
         };
-        let wide = Frame::default().settle(2, &hour).to_vec();
+        let wide = Frame::default().settle(2, &hour, Week::Open).to_vec();
         // What was written before there were more classes has the length that it always had.
         assert_eq!(wide.len(), usual.len() + size_of::<i64>());
         let kind = |frame: &[u8]| frame[FRAME_HEAD + size_of::<u64>()];
         assert_eq!((kind(&usual), kind(&wide)), (SETTLE, SETTLE_WIDE));
-        assert_eq!(read(&mut wide.as_slice()), Next::Record(2, Record::Settle(hour)));
+        assert_eq!(
+            read(&mut wide.as_slice()),
+            Next::Record(2, Record::Settle(hour, Week::Open))
+        );
     }
 
     #[test]
@@ -375,7 +599,7 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_is_noticed() {
-        let whole = Frame::default().settle(42, &settlement()).to_vec();
+        let whole = Frame::default().settle(42, &settlement(), Week::Open).to_vec();
         for bit in 0..whole.len() * 8 {
             let mut bytes = whole.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);

@@ -3,32 +3,35 @@
 //! It can be interrupted and begun again: what is in the database already is recognised by the ids of its holds.
 //! A call that was open when the process died is void: nobody knows whether its answer arrived, so nobody pays for it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{FromRow, Row};
-use tollgate_storage::{Result, Settlement};
+use tollgate_storage::{Result, Settlement, Subscription};
 use tollgate_types::{AccountId, Clock, Credits, HoldId, KeyId, RequestId, Timestamp};
 
 use super::batch::{Batch, ResolvedCall};
 use super::books::{Books, Sums};
 use super::holds::Holds;
-use super::ids::{HoldKey, IdMap};
+use super::ids::{HoldKey, IdMap, lock};
 use super::journal::unavailable;
 use super::ledger::crashed;
-use super::record::{Hold, Record};
+use super::record::{Hold, PlanShare, Record, Week, Window};
 use super::segment::{self, Installation};
 use super::statements::BatchWriter;
 use super::writer::execute;
-use crate::rows::{corrupt, id_bytes, id_from, storage_error, version_from};
+use crate::rows::{SubscriptionColumns, corrupt, id_bytes, id_from, plan_from, storage_error, version_from};
 
 const MARK: &str = "SELECT installation, committed, clean FROM journal_mark";
 const OPEN_HOLDS: &str = "SELECT account_id, id, key_id, request_id, amount, price_version, model, endpoint, \
-    created_at, expires_at FROM hold";
+    created_at, expires_at, allowance, plan_name, window_id FROM hold";
 const IS_RESOLVED: &str = "SELECT EXISTS (SELECT 1 FROM usage_row WHERE account_id = $1 AND id = $2)";
 pub(super) const BALANCES: &str = "SELECT account_id, kind, balance FROM ledger_account";
+const PLANS: &str = "SELECT id, account_id, product, subject, price, cadence, payer, allowance, anchor, period, \
+    paid_through, cancel_at_period_end, past_due_since, state, window_number FROM subscription \
+    WHERE product = 'plan' AND state IN ('active', 'past_due')";
 const LARGEST: &str =
     "SELECT MAX((SELECT MAX(id) FROM usage_row WHERE account_id = account.id)) FROM account";
 
@@ -52,8 +55,20 @@ pub(super) struct Recovered {
 struct Left {
     /// Holds of the journal of which no resolution was taken over.
     holds: IdMap<HoldKey, Arc<Hold>>,
-    /// Resolutions that may not have been taken over, in order.
-    settled: BTreeMap<u64, Settlement>,
+    /// What may not have been taken over, in order.
+    events: BTreeMap<u64, Event>,
+}
+
+/// What changes the books beside holds.
+enum Event {
+    Settled(Settlement, Week),
+    Opened(Window),
+}
+
+/// What is taken over from the journal.
+enum Taken {
+    Call(ResolvedCall),
+    Window(Window),
 }
 
 /// Brings the database up to date with the journal and reads it.
@@ -70,8 +85,11 @@ pub(super) async fn recover(
     let stored = open_holds(connection).await?;
     let died = !clean || found.last > committed;
     if died {
-        let calls = left.calls(connection, &stored, clock.now()).await?;
-        take_over(connection, calls).await?;
+        let (ended, open) = left.ended(connection, &stored).await?;
+        take_over(connection, ended).await?;
+        // Now the database says which weeks are open.
+        let voided = voided(&books(connection).await?, &stored, open, clock.now());
+        take_over(connection, voided).await?;
     }
     let last = found.last.max(committed);
     let mark = "UPDATE journal_mark SET clean = 0, committed = $1";
@@ -103,22 +121,25 @@ impl Left {
             Record::Hold(hold) => {
                 self.holds.insert((hold.account, hold.id), Arc::new(hold));
             }
-            Record::Settle(settlement) if seq <= committed => {
+            Record::Settle(settlement, _) if seq <= committed => {
                 self.holds.remove(&(settlement.account, settlement.hold));
             }
-            Record::Settle(settlement) => {
-                self.settled.insert(seq, settlement);
+            Record::Settle(settlement, week) => {
+                self.events.insert(seq, Event::Settled(settlement, week));
+            }
+            Record::Window(_) if seq <= committed => {}
+            Record::Window(window) => {
+                self.events.insert(seq, Event::Opened(window));
             }
         }
     }
 
-    /// The calls to be taken over: those that ended, then those that were open, which end now.
-    async fn calls(
+    /// What happened before the process died, and the holds that were open then.
+    async fn ended(
         self,
         connection: &mut SqliteConnection,
         stored: &IdMap<HoldKey, Arc<Hold>>,
-        now: Timestamp,
-    ) -> Result<Vec<ResolvedCall>> {
+    ) -> Result<(Vec<Taken>, IdMap<HoldKey, Arc<Hold>>)> {
         let mut open = stored.clone();
         for (key, hold) in self.holds {
             // After a power cut the database may know more than the journal.
@@ -126,45 +147,63 @@ impl Left {
                 open.insert(key, hold);
             }
         }
-        let ended: HashSet<HoldKey> = self
-            .settled
-            .values()
-            .map(|ended| (ended.account, ended.hold))
-            .collect();
-        let voided = open
-            .keys()
-            .filter(|key| !ended.contains(*key))
-            .map(|key| crashed(*key, now));
-        let settlements: Vec<Settlement> = voided.collect();
-        if !settlements.is_empty() {
-            let held: i128 = settlements.iter().map(|void| held(&open, void)).sum();
-            let calls = settlements.len();
-            tracing::warn!(calls, held_nanos = %held, "calls were open when the process died: they are void");
-        }
-        let all = self.settled.into_values().chain(settlements);
-        let call = |settlement: Settlement| {
-            let key = (settlement.account, settlement.hold);
-            Some(ResolvedCall {
-                hold: open.remove(&key)?,
-                settlement,
-                is_stored: stored.contains_key(&key),
-            })
+        let taken = |event| match event {
+            Event::Opened(window) => Some(Taken::Window(window)),
+            Event::Settled(settlement, week) => {
+                let key = (settlement.account, settlement.hold);
+                Some(Taken::Call(ResolvedCall {
+                    hold: open.remove(&key)?,
+                    settlement,
+                    is_stored: stored.contains_key(&key),
+                    week,
+                }))
+            }
         };
-        Ok(all.filter_map(call).collect())
+        let ended = self.events.into_values().filter_map(taken).collect();
+        Ok((ended, open))
     }
 }
 
-fn held(open: &IdMap<HoldKey, Arc<Hold>>, settlement: &Settlement) -> i128 {
-    let hold = open.get(&(settlement.account, settlement.hold));
-    hold.map_or(0, |hold| i128::from(hold.amount.nanos()))
+/// Calls that were open, which end now. What they held of an allowance goes back to it while its week is open.
+fn voided(
+    books: &Books,
+    stored: &IdMap<HoldKey, Arc<Hold>>,
+    open: IdMap<HoldKey, Arc<Hold>>,
+    now: Timestamp,
+) -> Vec<Taken> {
+    if !open.is_empty() {
+        let held: i128 = open.values().map(|hold| i128::from(hold.amount.nanos())).sum();
+        let calls = open.len();
+        tracing::warn!(calls, held_nanos = %held, "calls were open when the process died: they are void");
+    }
+    let is_over = |hold: &Hold, share: &PlanShare| {
+        let book = books.get(hold.account);
+        book.is_none_or(|book| !lock(&book.sums).is_open(&share.plan))
+    };
+    let void = |(key, hold): (HoldKey, Arc<Hold>)| {
+        let week = match &hold.plan {
+            Some(share) if is_over(&hold, share) => Week::Closed,
+            _ => Week::Open,
+        };
+        Taken::Call(ResolvedCall {
+            settlement: crashed(key, now),
+            is_stored: stored.contains_key(&key),
+            hold,
+            week,
+        })
+    };
+    open.into_iter().map(void).collect()
 }
 
-async fn take_over(connection: &mut SqliteConnection, calls: Vec<ResolvedCall>) -> Result<()> {
+async fn take_over(connection: &mut SqliteConnection, taken: Vec<Taken>) -> Result<()> {
     let statements = BatchWriter::new();
-    let mut calls = calls.into_iter().peekable();
-    while calls.peek().is_some() {
+    let mut taken = taken.into_iter().peekable();
+    while taken.peek().is_some() {
         let mut batch = Batch::default();
-        calls.by_ref().take(TOGETHER).for_each(|call| batch.resolve(call));
+        taken.by_ref().take(TOGETHER).for_each(|taken| match taken {
+            Taken::Call(call) => batch.resolve(call),
+            Taken::Window(window) => batch.open_window(window),
+        });
         tracing::info!(calls = batch.len(), "taking over calls from the journal");
         execute(connection, "BEGIN IMMEDIATE").await?;
         statements.write(connection, &batch).await?;
@@ -217,12 +256,18 @@ struct HoldColumns {
     endpoint: String,
     created_at: i64,
     expires_at: i64,
+    allowance: i64,
+    plan_name: Option<String>,
+    window_id: Option<Vec<u8>>,
 }
 
 impl HoldColumns {
     fn hold(self) -> Result<Hold> {
         let key = self.key_id.as_deref().map(id_from).transpose()?;
+        let allowance = Credits::from_nanos(self.allowance);
+        let plan = plan_from(self.plan_name, self.window_id)?;
         Ok(Hold {
+            plan: plan.map(|plan| Box::new(PlanShare { plan, allowance })),
             account: AccountId::from_u128(id_from(&self.account_id)?),
             id: HoldId::from_u128(id_from(&self.id)?),
             key: key.map(KeyId::from_u128),
@@ -251,7 +296,7 @@ async fn open_holds(connection: &mut SqliteConnection) -> Result<IdMap<HoldKey, 
 
 async fn books(connection: &mut SqliteConnection) -> Result<Books> {
     let rows = sqlx::query(BALANCES)
-        .fetch_all(connection)
+        .fetch_all(&mut *connection)
         .await
         .map_err(storage_error)?;
     let mut sums: IdMap<AccountId, Sums> = IdMap::default();
@@ -262,9 +307,19 @@ async fn books(connection: &mut SqliteConnection) -> Result<Books> {
         match row.try_get("kind").map_err(storage_error)? {
             "credits" => sums.credits = balance,
             "hold" => sums.held = balance,
-            "revenue:usage" => sums.revenue = balance,
+            "revenue:usage" | "revenue:included" => sums.revenue = sums.revenue.saturating_add(balance),
+            "allowance" => sums.allowance = balance,
             _ => {}
         }
+    }
+    let plans: Vec<SubscriptionColumns> = sqlx::query_as(PLANS)
+        .fetch_all(connection)
+        .await
+        .map_err(storage_error)?;
+    for plan in plans {
+        let plan = Subscription::try_from(plan)?;
+        let account = plan.terms.account;
+        sums.entry(account).or_default().plan = Some(Box::new(plan));
     }
     let books = Books::default();
     sums.into_iter()
@@ -274,4 +329,4 @@ async fn books(connection: &mut SqliteConnection) -> Result<Books> {
 
 /// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[MARK, OPEN_HOLDS, IS_RESOLVED, BALANCES, LARGEST];
+pub(super) const STATEMENTS: &[&str] = &[MARK, OPEN_HOLDS, IS_RESOLVED, BALANCES, PLANS, LARGEST];

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use sqlx::sqlite::SqliteConnection;
+use tollgate_storage::audit::Leg;
+use tollgate_storage::subscription::window_entry;
 use tollgate_storage::{LedgerAccount, Result};
 use tollgate_types::AccountId;
 
 use super::batch::{Batch, Kind, Placed, RARE, USUAL};
 use super::bulk::{Bulk, Values};
 use super::ids::HoldKey;
-use super::record::Hold;
-use crate::rows::{corrupt, quantity_column, storage_error, version_column};
+use super::ledger::Transfer;
+use super::record::{Hold, Window};
+use crate::rows::{corrupt, id_bytes, quantity_column, storage_error, version_column};
 
 /// The statements that write a batch. A rule that they break undoes the whole transaction: the engine would be wrong.
 pub(super) struct BatchWriter {
@@ -25,19 +28,23 @@ pub(super) struct BatchWriter {
 }
 
 const HOLD: &str = "INSERT OR ROLLBACK INTO hold (account_id, id, key_id, request_id, amount, price_version, model, \
-    endpoint, created_at, expires_at)";
+    endpoint, created_at, expires_at, allowance, plan_name, window_id)";
 const HOLD_LEG: &str = "INSERT OR ROLLBACK INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, \
     created_at, price_version) \
-    SELECT column1, column2, 1, 'hold', 'credits', 'hold', column3, column4, column5 FROM (";
-const HOLD_LEG_TAIL: &str = ") WHERE column3 > 0";
+    SELECT call.column1, call.column2, leg.column1, 'hold', leg.column2, 'hold', \
+    CASE leg.column1 WHEN 1 THEN call.column3 ELSE call.column4 END AS moved, call.column5, call.column6 FROM (";
+const HOLD_LEG_TAIL: &str =
+    ") AS call CROSS JOIN (VALUES (1, 'credits'), (5, 'allowance')) AS leg WHERE moved > 0";
 // The legs of a call are neighbours, so they are written together; those that move nothing are left out.
 const LEGS: &str = "INSERT OR ROLLBACK INTO transfer (price_version, account_id, entry_id, leg, subject, debit, credit, \
     amount, created_at) \
     SELECT ?, call.column1, call.column2, leg.column1, 'hold', leg.column2, leg.column3, \
-    CASE leg.column1 WHEN 1 THEN call.column7 WHEN 2 THEN call.column4 WHEN 3 THEN call.column3 - call.column4 \
-    ELSE call.column8 END AS moved, CASE leg.column1 WHEN 1 THEN call.column5 ELSE call.column6 END FROM (";
+    CASE leg.column1 WHEN 1 THEN call.column5 WHEN 2 THEN call.column6 WHEN 3 THEN call.column7 \
+    WHEN 4 THEN call.column8 WHEN 5 THEN call.column9 WHEN 6 THEN call.column10 WHEN 7 THEN call.column11 \
+    ELSE call.column12 END AS moved, CASE WHEN leg.column1 IN (1, 5) THEN call.column3 ELSE call.column4 END FROM (";
 const LEGS_TAIL: &str = ") AS call CROSS JOIN (VALUES (1, 'credits', 'hold'), (2, 'hold', 'revenue:usage'), \
-    (3, 'hold', 'credits'), (4, 'expense:overrun', 'revenue:usage')) AS leg WHERE moved > 0";
+    (3, 'hold', 'credits'), (4, 'expense:overrun', 'revenue:usage'), (5, 'allowance', 'hold'), \
+    (6, 'hold', 'revenue:included'), (7, 'hold', 'allowance'), (8, 'hold', 'breakage')) AS leg WHERE moved > 0";
 const LEGS_PLAIN: &str = "INSERT OR ROLLBACK INTO transfer (price_version, account_id, entry_id, leg, subject, debit, \
     credit, amount, created_at) \
     SELECT ?, call.column1, call.column2, leg.column1, 'hold', leg.column2, leg.column3, \
@@ -49,10 +56,10 @@ const LEGS_PLAIN_TAIL: &str = ") AS call CROSS JOIN (VALUES (1, 'credits', 'hold
 const USAGE: &str = "INSERT OR ROLLBACK INTO usage_row (endpoint, model, provider, price_version, outcome, estimated, \
     account_id, id, key_id, request_id, created_at, first_at, ended_at, held, charge, \
     input, cache_read, output, reasoning, cache_write, input_audio, output_audio, \
-    cache_write_1h, overrun) \
+    cache_write_1h, overrun, included, plan_name, window_id) \
     SELECT ?, ?, ?, ?, ?, ?, column1, column2, column3, coalesce(column4, column2), column5, column6, column7, \
-    column8, column9, column10, column11, column12, column13, column14, column15, column16, column17, \
-    column18 FROM (";
+    column8, column9, column10, column11, column12, column13, column14, column15, column16, column17, column18, \
+    column19, column20, column21 FROM (";
 const USAGE_PLAIN: &str = "INSERT OR ROLLBACK INTO usage_row (endpoint, model, provider, price_version, outcome, \
     estimated, account_id, id, key_id, request_id, created_at, first_at, ended_at, held, charge, \
     input, cache_read, output, reasoning, cache_write, input_audio, output_audio, \
@@ -66,18 +73,19 @@ const BALANCE: &str = "INSERT OR ROLLBACK INTO ledger_account (kind, account_id,
     WHERE stored.account_id = moved.column1 AND stored.kind = ?) FROM (";
 const BALANCE_TAIL: &str = ") AS moved WHERE true \
     ON CONFLICT (account_id, kind) DO UPDATE SET balance = excluded.balance";
+const WINDOW: &str = "UPDATE subscription SET window_number = $2 WHERE id = $1";
 const MARK: &str = "UPDATE journal_mark SET committed = $1 WHERE committed < $1";
 
 impl BatchWriter {
     /// Writes the SQL.
     pub(super) fn new() -> BatchWriter {
         BatchWriter {
-            hold: Bulk::new(HOLD, 10, ""),
+            hold: Bulk::new(HOLD, 13, ""),
             hold_gone: Bulk::new("DELETE FROM hold WHERE (account_id, id) IN (", 2, ")"),
-            hold_leg: Bulk::new(HOLD_LEG, 5, HOLD_LEG_TAIL),
-            legs: Bulk::new(LEGS, 8, LEGS_TAIL),
+            hold_leg: Bulk::new(HOLD_LEG, 6, HOLD_LEG_TAIL),
+            legs: Bulk::new(LEGS, 12, LEGS_TAIL),
             legs_plain: Bulk::new(LEGS_PLAIN, 6, LEGS_PLAIN_TAIL),
-            usage: Bulk::new(USAGE, 18, ")"),
+            usage: Bulk::new(USAGE, 21, ")"),
             usage_plain: Bulk::new(USAGE_PLAIN, 13, ")"),
             balance: Bulk::new(BALANCE, 2, BALANCE_TAIL),
         }
@@ -91,6 +99,9 @@ impl BatchWriter {
         self.hold_leg
             .run(connection, |_| (), batch.stored(), bind_hold_leg)
             .await?;
+        for window in batch.windows() {
+            write_window(connection, window).await?;
+        }
         for (kind, calls) in batch.by_kind() {
             let version = |values: &mut Values| bind_version(&kind, values);
             let common = |values: &mut Values| bind_kind(&kind, values);
@@ -119,6 +130,13 @@ impl BatchWriter {
             (LedgerAccount::Hold, batch.moves(|moves| moves.held)),
             (LedgerAccount::RevenueUsage, batch.moves(|moves| moves.revenue)),
             (LedgerAccount::ExpenseOverrun, batch.moves(|moves| moves.overrun)),
+            (LedgerAccount::Allowance, batch.moves(|moves| moves.allowance)),
+            (
+                LedgerAccount::RevenueIncluded,
+                batch.moves(|moves| moves.included),
+            ),
+            (LedgerAccount::Breakage, batch.moves(|moves| moves.breakage)),
+            (LedgerAccount::GrantPlan, batch.moves(|moves| moves.granted)),
         ] {
             self.move_balances(connection, account, &moves).await?;
         }
@@ -166,9 +184,33 @@ impl BatchWriter {
             .into_iter()
             .chain(others)
             .flat_map(Bulk::forms)
-            .chain([Arc::from(MARK)])
+            .chain([Arc::from(MARK), Arc::from(WINDOW)])
             .collect()
     }
+}
+
+/// A week's own rows. They are few: its balances move with those of the batch.
+async fn write_window(connection: &mut SqliteConnection, window: &Window) -> Result<()> {
+    let closed = window
+        .closed
+        .map(|(number, left)| (number, Leg::CloseWindow, left));
+    let opened = (window.opened.0, Leg::OpenWindow, window.opened.1);
+    for (number, leg, amount) in closed.into_iter().chain([opened]) {
+        let transfer = Transfer {
+            account: window.account,
+            entry: window_entry(window.subscription, number),
+            subject: "window",
+            leg,
+            amount,
+            at: window.at,
+        };
+        transfer.insert(connection).await?;
+    }
+    let open = sqlx::query(WINDOW)
+        .bind(id_bytes(window.subscription.as_u128()))
+        .bind(window.opened.0);
+    let done = open.execute(connection).await.map_err(storage_error)?;
+    expect_rows(done.rows_affected(), 1)
 }
 
 fn bind_hold(hold: &Arc<Hold>, row: &mut Values) {
@@ -181,7 +223,15 @@ fn bind_hold(hold: &Arc<Hold>, row: &mut Values) {
         .text(&hold.model)
         .text(&hold.endpoint)
         .number(hold.created_at.as_micros())
-        .number(hold.expires_at.as_micros());
+        .number(hold.expires_at.as_micros())
+        .number(hold.allowance());
+    bind_plan(hold, row);
+}
+
+fn bind_plan(hold: &Hold, row: &mut Values) {
+    let plan = hold.plan.as_ref().map(|share| &share.plan);
+    row.optional_text(plan.map(|plan| &*plan.name))
+        .optional_id(plan.map(|plan| plan.window.as_u128()));
 }
 
 fn bind_kind(kind: &Kind<'_>, values: &mut Values) {
@@ -197,7 +247,8 @@ fn bind_kind(kind: &Kind<'_>, values: &mut Values) {
 fn bind_hold_leg(hold: &Arc<Hold>, row: &mut Values) {
     row.id(hold.account.as_u128())
         .id(hold.id.as_u128())
-        .number(hold.amount.nanos())
+        .number(hold.credits())
+        .number(hold.allowance())
         .number(hold.created_at.as_micros())
         .number(version_column(hold.price_version));
 }
@@ -217,15 +268,23 @@ fn bind_plain_legs((_, call): &Placed<'_>, row: &mut Values) {
 }
 
 fn bind_legs(placed: &Placed<'_>, row: &mut Values) {
-    bind_plain_legs(placed, row);
     let (_, call) = placed;
-    // The first leg of a stored hold was written with it.
-    let first = if call.is_stored {
-        0
-    } else {
-        call.hold.amount.nanos()
-    };
-    row.number(first).number(call.settlement.overrun.nanos());
+    let (hold, settlement) = (&call.hold, &call.settlement);
+    let split = hold.split(settlement.charge, call.week);
+    // The first legs of a stored hold were written with it.
+    let first = |amount: i64| if call.is_stored { 0 } else { amount };
+    row.id(hold.account.as_u128())
+        .id(hold.id.as_u128())
+        .number(hold.created_at.as_micros())
+        .number(settlement.ended_at.as_micros())
+        .number(first(hold.credits()))
+        .number(split.paid)
+        .number(split.released)
+        .number(settlement.overrun.nanos())
+        .number(first(hold.allowance()))
+        .number(split.included)
+        .number(split.returned)
+        .number(split.broken);
 }
 
 fn bind_plain_usage((_, call): &Placed<'_>, row: &mut Values) {
@@ -251,7 +310,9 @@ fn bind_usage(placed: &Placed<'_>, row: &mut Values) {
     for unit in RARE {
         row.number(quantity_column(settlement.usage.get(unit)));
     }
-    row.number(settlement.overrun.nanos());
+    let split = placed.1.hold.split(settlement.charge, placed.1.week);
+    row.number(settlement.overrun.nanos()).number(split.included);
+    bind_plan(&placed.1.hold, row);
 }
 
 fn expect_rows(changed: u64, expected: usize) -> Result<()> {

@@ -15,7 +15,9 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timest
 
 use super::database::migrate;
 use super::statements::BatchWriter;
-use super::{Sqlite, SqliteConfig, account, audit, idempotency, key, ledger, price, recover, response};
+use super::{
+    Sqlite, SqliteConfig, account, audit, idempotency, key, ledger, price, recover, response, subscription,
+};
 
 async fn schema() -> SqliteConnection {
     let mut connection = SqliteConnectOptions::new()
@@ -44,6 +46,7 @@ fn statements() -> Vec<Arc<str>> {
         price::STATEMENTS,
         recover::STATEMENTS,
         response::STATEMENTS,
+        subscription::STATEMENTS,
     ];
     let fixed = fixed.into_iter().flatten().map(|statement| Arc::from(*statement));
     fixed.chain(BatchWriter::new().statements()).collect()
@@ -96,7 +99,8 @@ fn rows_that_are_kept_for_ever_cannot_be_changed() {
         for statement in [
             "INSERT INTO transfer VALUES (x'01', x'02', 0, 'grant', 'cash', 'credits', 5, 0, NULL, NULL, NULL)",
             "INSERT INTO usage_row VALUES (x'01', x'02', NULL, x'02', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'ok', \
-             0, 0, NULL, 0, 0)",
+             0, 0, NULL, 0, 0, 0, NULL, NULL)",
+            "INSERT INTO subscription_event VALUES (x'01', 0, 'created', 'active', 0, 0)",
             "INSERT INTO price_version VALUES (1, 'm', '{}', 0)",
         ] {
             connection.execute(statement).await.unwrap();
@@ -106,6 +110,8 @@ fn rows_that_are_kept_for_ever_cannot_be_changed() {
             "DELETE FROM transfer",
             "UPDATE usage_row SET charge = 1",
             "DELETE FROM usage_row",
+            "UPDATE subscription_event SET at = 1",
+            "DELETE FROM subscription_event",
             "UPDATE price_version SET prices = ''",
             "DELETE FROM price_version",
         ] {
@@ -117,6 +123,7 @@ fn rows_that_are_kept_for_ever_cannot_be_changed() {
         for (kind, allowed) in [
             ("credits", false),
             ("hold", false),
+            ("allowance", false),
             ("cash", true),
             ("expense:overrun", true),
         ] {
@@ -166,6 +173,7 @@ fn hold(id: u128) -> NewHold {
         price_version: PriceVersion::from_u64(1),
         model: Arc::from("m"),
         endpoint: "/v1/chat/completions",
+        not_covered_by: Arc::default(),
         created_at: Timestamp::from_micros(0),
         expires_at: Timestamp::from_micros(1),
     }

@@ -12,7 +12,7 @@ use crate::rows::{QuantityColumns, UsageColumns, id_bytes, id_from, quantity_fro
 /// The columns of [`UsageColumns`].
 pub(super) const COLUMNS: &str = "account_id, id, key_id, request_id, endpoint, model, provider, price_version, held, \
     charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, outcome, \
-    estimated, created_at, first_at, ended_at";
+    estimated, created_at, first_at, ended_at, included, plan_name, window_id";
 const SUMS: &str = "COUNT(*) AS requests, SUM(charge) AS charge, SUM(input) AS input, SUM(cache_read) AS cache_read, \
     SUM(cache_write) AS cache_write, SUM(input_audio) AS input_audio, SUM(output) AS output, \
     SUM(reasoning) AS reasoning, SUM(output_audio) AS output_audio, SUM(cache_write_1h) AS cache_write_1h";

@@ -187,13 +187,19 @@ impl Writer {
                     hold_seq,
                     hold,
                     settlement,
+                    week,
                 } => {
                     let is_stored = self.unstored.remove(&hold_seq).is_none();
                     self.batch.resolve(ResolvedCall {
                         hold,
                         settlement,
                         is_stored,
+                        week,
                     });
+                    self.batch.reach(seq);
+                }
+                Entry::Window { seq, window } => {
+                    self.batch.open_window(window);
                     self.batch.reach(seq);
                 }
             }

@@ -53,6 +53,7 @@ pub fn hold(number: u128, amount: i64) -> NewHold {
         price_version: PriceVersion::from_u64(9),
         model: Arc::from("maker/model"),
         endpoint: "/v1/chat/completions",
+        not_covered_by: Arc::default(),
         created_at: NOW,
         expires_at: NOW,
     }

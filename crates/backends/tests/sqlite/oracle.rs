@@ -9,6 +9,17 @@ pub enum Step {
         account: u8,
         id: u8,
         amount: i64,
+        /// In which week the call is accepted.
+        week: u8,
+    },
+    /// Begins a plan of [`WEEKLY`].
+    Subscribe {
+        account: u8,
+    },
+    /// Makes the plan past due, has it paid, or ends it.
+    Change {
+        account: u8,
+        to: Plan,
     },
     Settle {
         account: u8,
@@ -29,6 +40,27 @@ pub enum Step {
     Forget,
     Reopen,
     Crash,
+}
+
+/// What a plan includes each week.
+pub const WEEKLY: i64 = 40;
+
+/// What a plan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    Active,
+    PastDue,
+    Expired,
+}
+
+/// A hold that is not resolved.
+#[derive(Clone, Copy, Debug)]
+pub struct Open {
+    pub amount: i64,
+    /// How much of it is of the allowance.
+    share: i64,
+    /// Of which plan and week; none where no plan applied.
+    week: Option<(u32, u8)>,
 }
 
 /// What the engine must answer.
@@ -57,15 +89,44 @@ pub struct Tenant {
     pub credits: i64,
     pub granted: i64,
     pub overrun: i64,
-    /// Amounts of open holds.
-    pub open: BTreeMap<u8, i64>,
+    pub open: BTreeMap<u8, Open>,
     /// Charges of resolved holds, and whether a crash or the sweep resolved them.
     pub resolved: BTreeMap<u8, (i64, bool)>,
+    pub allowance: i64,
+    pub breakage: i64,
+    pub included: i64,
+    plan: Option<Plan>,
+    /// How many plans there were, and which week of the last one is open.
+    plans: u32,
+    week: u8,
 }
 
 impl Tenant {
     pub fn held(&self) -> i64 {
-        self.open.values().sum()
+        self.open.values().map(|open| open.amount).sum()
+    }
+
+    /// What of the allowance a call in this week can have.
+    fn left(&self, week: u8) -> Option<i64> {
+        match self.plan {
+            Some(Plan::Active) if week > self.week => Some(WEEKLY),
+            Some(Plan::Active) => Some(self.allowance),
+            _ => None,
+        }
+    }
+
+    fn resolve(&mut self, id: u8, open: Open, charge: i64, crashed: bool) {
+        let included = charge.min(open.share);
+        self.included += included;
+        self.credits += (open.amount - open.share) - (charge - included);
+        let lasts = matches!(self.plan, Some(Plan::Active | Plan::PastDue))
+            && open.week == Some((self.plans, self.week));
+        *(if lasts {
+            &mut self.allowance
+        } else {
+            &mut self.breakage
+        }) += open.share - included;
+        self.resolved.insert(id, (charge, crashed));
     }
 
     pub fn charged(&self) -> i64 {
@@ -90,7 +151,14 @@ impl Oracle {
 
     pub fn step(&mut self, step: &Step) -> Answer {
         match *step {
-            Step::Hold { account, id, amount } => self.hold(account, id, amount),
+            Step::Hold {
+                account,
+                id,
+                amount,
+                week,
+            } => self.hold(account, id, amount, week),
+            Step::Subscribe { account } => self.subscribe(account),
+            Step::Change { account, to } => self.change(account, to),
             Step::Settle {
                 account,
                 id,
@@ -107,16 +175,52 @@ impl Oracle {
         }
     }
 
-    fn hold(&mut self, account: u8, id: u8, amount: i64) -> Answer {
+    fn subscribe(&mut self, account: u8) -> Answer {
+        let tenant = &mut self.tenants[usize::from(account)];
+        if matches!(tenant.plan, Some(Plan::Active | Plan::PastDue)) {
+            return Answer::Conflict;
+        }
+        tenant.plan = Some(Plan::Active);
+        tenant.plans += 1;
+        (tenant.week, tenant.allowance) = (0, WEEKLY);
+        Answer::Nothing
+    }
+
+    fn change(&mut self, account: u8, to: Plan) -> Answer {
+        let tenant = &mut self.tenants[usize::from(account)];
+        let allowed = match to {
+            Plan::PastDue => tenant.plan == Some(Plan::Active),
+            Plan::Active | Plan::Expired => tenant.plan == Some(Plan::PastDue),
+        };
+        if !allowed {
+            return Answer::Conflict;
+        }
+        tenant.plan = Some(to);
+        if to == Plan::Expired {
+            tenant.breakage += std::mem::take(&mut tenant.allowance);
+        }
+        Answer::Nothing
+    }
+
+    fn hold(&mut self, account: u8, id: u8, amount: i64, week: u8) -> Answer {
         let tenant = &mut self.tenants[usize::from(account)];
         if amount < 0 || tenant.open.contains_key(&id) || tenant.resolved.contains_key(&id) {
             return Answer::Conflict;
         }
-        if tenant.credits < amount {
-            return Answer::Denied(tenant.credits);
+        let covered = tenant.left(week).filter(|_| amount > 0);
+        let left = covered.unwrap_or(0);
+        if tenant.credits + left < amount {
+            return Answer::Denied(tenant.credits + left);
         }
-        tenant.credits -= amount;
-        tenant.open.insert(id, amount);
+        if covered.is_some() && week > tenant.week {
+            tenant.breakage += std::mem::replace(&mut tenant.allowance, WEEKLY);
+            tenant.week = week;
+        }
+        let share = left.min(amount);
+        tenant.credits -= amount - share;
+        tenant.allowance -= share;
+        let week = covered.map(|_| (tenant.plans, tenant.week));
+        tenant.open.insert(id, Open { amount, share, week });
         Answer::Held(tenant.credits)
     }
 
@@ -126,11 +230,9 @@ impl Oracle {
             return Answer::Conflict;
         }
         let mut first = false;
-        if let Some(amount) = tenant.open.remove(&id) {
-            let charge = charge.min(amount);
-            tenant.credits += amount - charge;
+        if let Some(open) = tenant.open.remove(&id) {
+            tenant.resolve(id, open, charge.min(open.amount), false);
             tenant.overrun += overrun;
-            tenant.resolved.insert(id, (charge, false));
             first = true;
         }
         match tenant.resolved.get(&id) {
@@ -164,9 +266,8 @@ impl Oracle {
         let mut voided = 0;
         for tenant in &mut self.tenants {
             let later = tenant.open.split_off(&before);
-            for (id, amount) in std::mem::replace(&mut tenant.open, later) {
-                tenant.credits += amount;
-                tenant.resolved.insert(id, (0, true));
+            for (id, open) in std::mem::replace(&mut tenant.open, later) {
+                tenant.resolve(id, open, 0, true);
                 voided += 1;
             }
         }

@@ -6,13 +6,17 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate_backends::sqlite::open;
 use tollgate_storage::conformance::Books;
-use tollgate_storage::{HoldOutcome, LedgerAccount, Storage, StorageError, StorageErrorKind};
+use tollgate_storage::subscription::WEEK;
+use tollgate_storage::{
+    Change, HoldOutcome, LedgerAccount, Storage, StorageError, StorageErrorKind, SubscriptionState,
+};
+use tollgate_types::AccountId;
 use tollgate_types::clock::ManualClock;
 use tollgate_types::usage::Outcome;
 
-use crate::oracle::{Answer, Oracle, Step};
+use crate::oracle::{Answer, Oracle, Plan, Step, WEEKLY};
 use crate::samples::{
-    DataDir, Directory, START, account, at, block_on, create, grant, hold, nanos, settlement,
+    DataDir, Directory, START, account, at, block_on, create, grant, hold, nanos, plan, settlement,
 };
 
 const ACCOUNTS: u8 = 2;
@@ -21,7 +25,11 @@ fn step() -> impl Strategy<Value = Step> {
     let who = || 0..ACCOUNTS;
     let id = || 0..24_u8;
     prop_oneof![
-        8 => (who(), id(), -1..60_i64).prop_map(|(account, id, amount)| Step::Hold { account, id, amount }),
+        8 => (who(), id(), -1..60_i64, prop_oneof![3 => Just(0), 2 => 0..4_u8])
+            .prop_map(|(account, id, amount, week)| Step::Hold { account, id, amount, week }),
+        2 => who().prop_map(|account| Step::Subscribe { account }),
+        2 => (who(), prop_oneof![2 => Just(Plan::PastDue), 2 => Just(Plan::Active), 1 => Just(Plan::Expired)])
+            .prop_map(|(account, to)| Step::Change { account, to }),
         8 => (who(), id(), -1..60_i64, prop_oneof![9 => Just(0), 1 => -1..40_i64])
             .prop_map(|(account, id, charge, overrun)| Step::Settle { account, id, charge, overrun }),
         2 => (who(), 0..6_u8, -1..200_i64).prop_map(|(account, id, amount)| Step::Grant { account, id, amount }),
@@ -86,8 +94,26 @@ impl Engine {
     async fn step(&mut self, step: &Step, place: usize) -> Answer {
         let ledger = self.storage.ledger.clone();
         match *step {
-            Step::Hold { account, id, amount } => {
+            Step::Subscribe { account } => {
+                let account = self::account(account.into());
+                let before = self.storage.subscriptions.list(account).await.unwrap();
+                let id = account.as_u128() * 1000 + before.len() as u128;
+                let made = self
+                    .storage
+                    .subscriptions
+                    .subscribe(plan(id, account, WEEKLY))
+                    .await;
+                made.map_or_else(refusal, |_| Answer::Nothing)
+            }
+            Step::Change { account, to } => self.change(self::account(account.into()), to).await,
+            Step::Hold {
+                account,
+                id,
+                amount,
+                week,
+            } => {
                 let mut new = hold(id.into(), self::account(account.into()), amount);
+                new.created_at = at(u64::from(week) * WEEK.as_secs());
                 new.expires_at = at(id.into());
                 match ledger.hold(new).await {
                     Ok(HoldOutcome::Held { available }) => Answer::Held(available.nanos()),
@@ -151,6 +177,28 @@ impl Engine {
     }
 }
 
+impl Engine {
+    async fn change(&self, account: AccountId, to: Plan) -> Answer {
+        let subscriptions = &self.storage.subscriptions;
+        let plans = subscriptions.list(account).await.unwrap();
+        let Some(plan) = plans.first() else {
+            return Answer::Conflict;
+        };
+        let change = match to {
+            Plan::PastDue => Change::PastDue,
+            // An active plan could be paid ahead; here only what is owed is.
+            Plan::Active if plan.state == SubscriptionState::Active => return Answer::Conflict,
+            Plan::Active => Change::Renew {
+                period: plan.period + 1,
+                paid_through: plan.terms.paid_through,
+            },
+            Plan::Expired => Change::Expire,
+        };
+        let changed = subscriptions.change(plan.terms.id, change, at(5)).await;
+        changed.map_or_else(refusal, |_| Answer::Nothing)
+    }
+}
+
 fn refusal(error: StorageError) -> Answer {
     match error.kind {
         StorageErrorKind::Conflict => Answer::Conflict,
@@ -168,14 +216,20 @@ async fn check(storage: &Storage, oracle: &Oracle) {
         assert_eq!(book.balance(LedgerAccount::Cash), -tenant.granted);
         assert_eq!(
             book.balance(LedgerAccount::RevenueUsage),
-            tenant.charged() + tenant.overrun
+            tenant.charged() - tenant.included + tenant.overrun
         );
+        assert_eq!(book.balance(LedgerAccount::RevenueIncluded), tenant.included);
+        assert_eq!(book.balance(LedgerAccount::Allowance), tenant.allowance);
+        assert_eq!(book.balance(LedgerAccount::Breakage), tenant.breakage);
         assert_eq!(book.balance(LedgerAccount::ExpenseOverrun), -tenant.overrun);
         let open = book
             .holds
             .iter()
             .map(|hold| (hold.id.as_u128(), hold.amount.nanos()));
-        let expected = tenant.open.iter().map(|(id, amount)| (u128::from(*id), *amount));
+        let expected = tenant
+            .open
+            .iter()
+            .map(|(id, open)| (u128::from(*id), open.amount));
         assert!(open.eq(expected), "{book:?}");
         let rows = book.usage.iter().map(|row| {
             (

@@ -10,12 +10,15 @@ use sqlx::{ConnectOptions, Connection};
 use tempfile::TempDir;
 use tollgate_backends::sqlite::{SqliteConfig, open};
 use tollgate_storage::{
-    Account, AccountState, Grant, HoldOutcome, Limits, NewHold, Result, Settlement, Storage,
+    Account, AccountState, Cadence, Grant, HoldOutcome, Limits, NewHold, NewSubscription, Payer, Product,
+    Result, Settlement, Storage,
 };
 use tollgate_types::clock::ManualClock;
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Clock, Credits, HoldId, KeyId, PriceVersion, RequestId, Timestamp, Usage};
+use tollgate_types::{
+    AccountId, Clock, Credits, HoldId, KeyId, PriceVersion, RequestId, SubscriptionId, Timestamp, Usage,
+};
 
 /// 2026-11-20, 13:30:00 UTC.
 pub const START: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
@@ -110,6 +113,22 @@ pub fn at(seconds: u64) -> Timestamp {
     START.plus(Duration::from_secs(seconds))
 }
 
+/// A plan of so much a week that a payment provider pays for, through a time that no test reaches.
+pub fn plan(number: u128, account: AccountId, weekly: i64) -> NewSubscription {
+    NewSubscription {
+        id: SubscriptionId::from_u128(number),
+        account,
+        product: Product::Plan,
+        subject: Arc::from("lite"),
+        price: nanos(30),
+        cadence: Cadence::Yearly,
+        payer: Payer::Provider,
+        allowance: nanos(weekly),
+        anchor: START,
+        paid_through: at(52 * 7 * 24 * 3600),
+    }
+}
+
 pub fn account(number: u128) -> AccountId {
     AccountId::from_u128(number)
 }
@@ -151,6 +170,7 @@ pub fn hold(number: u128, account: AccountId, amount: i64) -> NewHold {
         price_version: PriceVersion::from_u64(u64::MAX),
         model: Arc::from("maker/model"),
         endpoint: "/v1/chat/completions",
+        not_covered_by: Arc::default(),
         created_at: START,
         expires_at: at(3600),
     }

@@ -1,14 +1,15 @@
 //! Books kept in the plainest way, from docs/money.md. Everything in them is open, so that a test can falsify it.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
 use tollgate_storage::{
-    AuditVisitor, Balance, Grant, HoldOutcome, LedgerAccount, LedgerBalance, LedgerStore, NewHold,
+    AuditVisitor, Balance, Grant, HoldOutcome, LedgerAccount, LedgerBalance, LedgerStore, NewHold, PlanUse,
     Resolution, Result, Settlement, StorageError, StorageErrorKind, UsageRow,
 };
+use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp, Usage};
 
@@ -20,6 +21,24 @@ pub struct Pages {
     pub open: BTreeMap<HoldId, NewHold>,
     pub transfers: Vec<(AccountId, TransferRow)>,
     pub rows: Vec<UsageRow>,
+    pub plans: BTreeMap<AccountId, Plan>,
+    /// What open holds have of an allowance.
+    pub shares: BTreeMap<HoldId, (PlanUse, i64)>,
+}
+
+/// A plan whose weeks are counted from the beginning of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    pub weekly: i64,
+    pub open: i64,
+    pub is_active: bool,
+}
+
+pub const WEEK_MICROS: i64 = 7 * 24 * 60 * 60 * 1_000_000;
+
+/// What names a week of an account's plan.
+pub fn week(account: AccountId, number: i64) -> TransferId {
+    TransferId::from_u128(account.as_u128() << 64 | u128::try_from(number).unwrap())
 }
 
 /// A ledger for one thread.
@@ -35,6 +54,31 @@ impl Books {
             balances: accounts.iter().flat_map(every).collect(),
             ..Pages::default()
         })
+    }
+
+    /// Begins a plan of so much a week.
+    pub fn subscribe(&self, account: AccountId, weekly: i64) {
+        let mut pages = self.0.lock().unwrap();
+        let plan = Plan {
+            weekly,
+            open: 0,
+            is_active: true,
+        };
+        if let Some(known) = pages.plans.get_mut(&account) {
+            known.weekly = weekly;
+            return;
+        }
+        pages.plans.insert(account, plan);
+        let first = TransferSubject::Window(week(account, 0));
+        pages.transfer(account, first, Leg::OpenWindow, weekly);
+    }
+
+    /// Whether the plan gives access from now on.
+    pub fn set_active(&self, account: AccountId, is_active: bool) {
+        let mut pages = self.0.lock().unwrap();
+        if let Some(plan) = pages.plans.get_mut(&account) {
+            plan.is_active = is_active;
+        }
     }
 
     /// A copy of what is written down.
@@ -73,12 +117,51 @@ impl Pages {
         self.transfers.push((account, row));
     }
 
+    /// The number of the week that a call draws on, and what is left of it.
+    pub fn week_for(&self, account: AccountId, at: Timestamp) -> Option<(i64, i64)> {
+        let plan = self.plans.get(&account).filter(|plan| plan.is_active)?;
+        let now = at.as_micros().div_euclid(WEEK_MICROS);
+        if now > plan.open {
+            return Some((now, plan.weekly));
+        }
+        Some((plan.open, self.balance(account, LedgerAccount::Allowance)))
+    }
+
+    /// Closes the open week and opens this one, unless it is the one that is open.
+    fn turn(&mut self, account: AccountId, number: i64) {
+        let Some(plan) = self.plans.get_mut(&account).filter(|plan| plan.open != number) else {
+            return;
+        };
+        let (weekly, before) = (plan.weekly, std::mem::replace(&mut plan.open, number));
+        let left = self.balance(account, LedgerAccount::Allowance);
+        let (old, new) = (week(account, before), week(account, number));
+        self.transfer(account, TransferSubject::Window(old), Leg::CloseWindow, left);
+        self.transfer(account, TransferSubject::Window(new), Leg::OpenWindow, weekly);
+    }
+
     fn resolve(&mut self, hold: NewHold, settlement: Settlement) -> i64 {
         let (account, subject) = (hold.account, TransferSubject::Hold(hold.id));
         let charge = settlement.charge.min(hold.amount);
-        let rest = hold.amount.nanos() - charge.nanos();
-        self.transfer(account, subject, Leg::Settle, charge.nanos());
-        self.transfer(account, subject, Leg::Release, rest);
+        let share = self.shares.remove(&hold.id);
+        let allowance = share.as_ref().map_or(0, |(_, allowance)| *allowance);
+        let included = charge.nanos().min(allowance);
+        let paid = charge.nanos() - included;
+        self.transfer(account, subject, Leg::Settle, paid);
+        self.transfer(account, subject, Leg::SettleIncluded, included);
+        self.transfer(
+            account,
+            subject,
+            Leg::Release,
+            hold.amount.nanos() - allowance - paid,
+        );
+        let open = self.plans.get(&account).map(|plan| week(account, plan.open));
+        let lasts = share.as_ref().is_some_and(|(used, _)| Some(used.window) == open);
+        let back = if lasts {
+            Leg::ReleaseAllowance
+        } else {
+            Leg::ReleaseBreakage
+        };
+        self.transfer(account, subject, back, allowance - included);
         self.transfer(account, subject, Leg::Overrun, settlement.overrun.nanos());
         self.rows.push(UsageRow {
             id: hold.id,
@@ -91,6 +174,8 @@ impl Pages {
             price_version: hold.price_version,
             held: hold.amount,
             charge,
+            included: Credits::from_nanos(included),
+            plan: share.map(|(used, _)| used),
             overrun: settlement.overrun,
             usage: settlement.usage,
             outcome: settlement.outcome,
@@ -114,12 +199,26 @@ impl LedgerStore for Books {
         if pages.open.contains_key(&hold.id) || pages.rows.iter().any(|row| row.id == hold.id) {
             return Err(conflict());
         }
-        let available = Credits::from_nanos(pages.balance(hold.account, LedgerAccount::Credits));
-        if available < hold.amount {
+        let (account, amount) = (hold.account, hold.amount.nanos());
+        let is_free = hold.amount.is_zero();
+        let week_for = pages.week_for(account, hold.created_at).filter(|_| !is_free);
+        let left = week_for.map_or(0, |(_, left)| left);
+        let credits = pages.balance(account, LedgerAccount::Credits);
+        if credits + left < amount {
+            let available = Credits::from_nanos(credits + left);
             return Ok(HoldOutcome::Denied { available });
         }
-        let subject = TransferSubject::Hold(hold.id);
-        pages.transfer(hold.account, subject, Leg::Hold, hold.amount.nanos());
+        let (subject, drawn) = (TransferSubject::Hold(hold.id), left.min(amount));
+        if let Some((number, _)) = week_for {
+            pages.turn(account, number);
+            let used = PlanUse {
+                name: "lite".into(),
+                window: week(account, number),
+            };
+            pages.shares.insert(hold.id, (used, drawn));
+        }
+        pages.transfer(account, subject, Leg::Hold, amount - drawn);
+        pages.transfer(account, subject, Leg::HoldAllowance, drawn);
         let available = Credits::from_nanos(pages.balance(hold.account, LedgerAccount::Credits));
         pages.open.insert(hold.id, hold);
         Ok(HoldOutcome::Held { available })
@@ -151,6 +250,13 @@ impl LedgerStore for Books {
             }
         }
         self.balance(grant.account).await
+    }
+
+    async fn spendable(&self, account: AccountId, _: Arc<[Arc<str>]>, at: Timestamp) -> Result<Credits> {
+        let pages = self.pages();
+        let left = pages.week_for(account, at).map_or(0, |(_, left)| left);
+        let credits = pages.balance(account, LedgerAccount::Credits);
+        Ok(Credits::from_nanos(credits + left))
     }
 
     async fn balance(&self, account: AccountId) -> Result<Balance> {
@@ -208,9 +314,12 @@ impl LedgerStore for Books {
             }
             for hold in pages.open.values().filter(|hold| hold.account == account) {
                 let (id, amount, expires_at) = (hold.id, hold.amount, hold.expires_at);
+                let share = pages.shares.get(&id);
                 visitor.hold(OpenHold {
                     id,
                     amount,
+                    allowance: Credits::from_nanos(share.map_or(0, |(_, allowance)| *allowance)),
+                    plan: share.map(|(used, _)| used.clone()),
                     expires_at,
                 });
             }

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tollgate_billing::{CheckReport, check_ledger};
-use tollgate_storage::audit::{Leg, TransferSubject};
+use tollgate_storage::audit::{Leg, TransferRow, TransferSubject};
 use tollgate_storage::{Grant, LedgerAccount, LedgerStore, NewHold, Settlement, UsageRow};
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, RequestId, Timestamp, Unit, Usage};
 
-use crate::books::{Books, Pages};
+use crate::books::{Books, Pages, WEEK_MICROS, week};
 use crate::ready;
 
 const ACCOUNT: AccountId = AccountId::from_u128(1);
@@ -34,6 +34,7 @@ fn hold(id: HoldId, amount: i64, expires_at: i64) -> NewHold {
         price_version: VERSION,
         model: "maker/model".into(),
         endpoint: "/v1/chat/completions",
+        not_covered_by: Arc::default(),
         created_at: Timestamp::from_micros(0),
         expires_at: Timestamp::from_micros(expires_at),
     }
@@ -299,6 +300,126 @@ fn i13_prices_never_change() {
     let mut pages = sound();
     change_price(&mut pages);
     assert!(check(&pages, false).is_clean());
+}
+
+/// Books with a plan of 100 a week: a call that it covered, one that it covered partly, whose week is closed, and one
+/// that runs.
+fn with_plan() -> Pages {
+    let prices = Prices::default().with(Unit::Input, Credits::from_nanos(1_000_000));
+    let books = Books::of(&[ACCOUNT], &[(VERSION, prices)]);
+    let grant = Grant {
+        id: TransferId::from_u128(1),
+        account: ACCOUNT,
+        amount: Credits::from_nanos(1_000),
+        at: Timestamp::from_micros(0),
+    };
+    ready(books.grant(grant)).unwrap();
+    books.subscribe(ACCOUNT, 100);
+    ready(books.hold(hold(SETTLED, 40, 99))).unwrap();
+    ready(books.settle(settlement(SETTLED, 30, 0))).unwrap();
+    ready(books.hold(hold(OVERRUN, 90, 99))).unwrap();
+    let later = NewHold {
+        created_at: Timestamp::from_micros(WEEK_MICROS),
+        ..hold(OPEN, 60, 99)
+    };
+    ready(books.hold(later)).unwrap();
+    ready(books.settle(settlement(OVERRUN, 80, 0))).unwrap();
+    books.pages()
+}
+
+#[track_caller]
+fn breaks_with_plan(invariants: &[&str], falsify: impl FnOnce(&mut Pages)) {
+    let mut pages = with_plan();
+    falsify(&mut pages);
+    let report = check(&pages, true);
+    let named: BTreeSet<&str> = report.faults.iter().map(|fault| fault.invariant).collect();
+    assert_eq!(named, invariants.iter().copied().collect(), "{:?}", report.faults);
+}
+
+fn week_leg(number: i64, leg: Leg) -> impl Fn(&(AccountId, TransferRow)) -> bool {
+    let subject = TransferSubject::Window(week(ACCOUNT, number));
+    move |(_, row)| (row.subject, row.leg) == (subject, leg)
+}
+
+#[test]
+fn sound_books_with_a_plan_have_no_fault() {
+    breaks_with_plan(&[], |_| {});
+    let pages = with_plan();
+    let told: Vec<_> = pages
+        .rows
+        .iter()
+        .map(|row| (row.charge.nanos(), row.included.nanos()))
+        .collect();
+    assert_eq!(told, [(30, 30), (80, 70)]);
+    assert_eq!(check(&pages, true).revenue, 110);
+}
+
+#[test]
+fn i6_the_allowance_pays_first() {
+    // The row says more, or less, than the allowance paid.
+    for included in [29, 31] {
+        breaks_with_plan(&["I6"], |pages| {
+            row(pages, SETTLED).included = Credits::from_nanos(included)
+        });
+    }
+    // Credits paid what the allowance could have paid.
+    breaks_with_plan(&["I6"], |pages| {
+        let leg = |pages: &mut Pages, leg: Leg, amount: i64| {
+            pages.transfer(ACCOUNT, TransferSubject::Hold(OVERRUN), leg, amount);
+        };
+        drop_leg(pages, OVERRUN, Leg::SettleIncluded);
+        drop_leg(pages, OVERRUN, Leg::Settle);
+        drop_leg(pages, OVERRUN, Leg::Release);
+        *balance(pages, LedgerAccount::RevenueIncluded) -= 70;
+        *balance(pages, LedgerAccount::RevenueUsage) -= 10;
+        *balance(pages, LedgerAccount::Credits) -= 10;
+        *balance(pages, LedgerAccount::Hold) += 90;
+        leg(pages, Leg::Settle, 20);
+        leg(pages, Leg::SettleIncluded, 60);
+        leg(pages, Leg::ReleaseBreakage, 10);
+        row(pages, OVERRUN).included = Credits::from_nanos(60);
+    });
+}
+
+#[test]
+fn i12_no_week_gives_more_than_it_had_and_nothing_is_carried_over() {
+    // A call is said to be of another week.
+    breaks_with_plan(&["I12"], |pages| {
+        let other = week(ACCOUNT, 1);
+        row(pages, SETTLED).plan.as_mut().unwrap().window = other;
+    });
+    // It is of no week.
+    breaks_with_plan(&["I12"], |pages| row(pages, SETTLED).plan = None);
+    breaks_with_plan(&["I12"], |pages| {
+        pages.shares.get_mut(&OPEN).unwrap().0.window = week(ACCOUNT, 7);
+    });
+    // What is left is carried over.
+    breaks_with_plan(&["I12"], |pages| {
+        let third = TransferSubject::Window(week(ACCOUNT, 2));
+        pages.transfer(ACCOUNT, third, Leg::OpenWindow, 100);
+    });
+    // A week is opened twice.
+    breaks_with_plan(&["I12", "I1"], |pages| {
+        let twice = pages
+            .transfers
+            .iter()
+            .find(|row| week_leg(1, Leg::OpenWindow)(row))
+            .copied();
+        pages.transfers.extend(twice);
+    });
+    // It was never opened.
+    breaks_with_plan(&["I12", "I1"], |pages| {
+        pages.transfers.retain(|row| !week_leg(1, Leg::OpenWindow)(row));
+    });
+    // A week pays a fee.
+    breaks_with_plan(&["I12"], |pages| {
+        let subject = TransferSubject::Window(week(ACCOUNT, 1));
+        pages.transfer(ACCOUNT, subject, Leg::PlanFee, 10);
+    });
+    breaks_with_plan(&["I1"], |pages| {
+        let subject = TransferSubject::Period(week(ACCOUNT, 1));
+        pages.transfer(ACCOUNT, subject, Leg::Grant, 10);
+    });
 }
 
 /// A fault is counted even when it is not listed.

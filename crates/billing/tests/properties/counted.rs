@@ -87,7 +87,7 @@ proptest! {
         ready(books.grant(grant)).unwrap();
         let before = books.pages();
         // Before media are fetched, nobody is refused who is served in the end.
-        let checked = ready(Hold::check(&books, ACCOUNT, &model, &demand));
+        let checked = ready(Hold::check(&books, ACCOUNT, &model, &demand, Timestamp::from_micros(0)));
         let asked = Cell::new(false);
         let count = || {
             asked.set(true);

@@ -10,13 +10,13 @@ use proptest::sample::Index;
 use proptest::test_runner::TestCaseError;
 use tollgate_billing::{Demand, Ending, Evidence, Hold, HoldRequest, check_ledger, quote, verdict};
 use tollgate_catalog::Model;
-use tollgate_storage::{Grant, LedgerAccount, LedgerStore};
+use tollgate_storage::{Coverage, Grant, LedgerAccount, LedgerStore};
 use tollgate_types::id::TransferId;
 use tollgate_types::money::Discount;
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{AccountId, Credits, ErrorCode, KeyId, Prices, RequestId, Timestamp, Unit, Usage};
 
-use crate::books::{Books, Pages};
+use crate::books::{Books, Pages, WEEK_MICROS};
 use crate::model::{demand, model, shares, usage_within};
 use crate::ready;
 use crate::verdict::ending;
@@ -55,6 +55,20 @@ enum Step {
     },
     /// Long after: every hold is over.
     Sweep,
+    /// An account begins a plan, or its plan becomes another.
+    Subscribe {
+        account: Index,
+        weekly: i64,
+    },
+    /// A plan becomes past due, or is paid again.
+    SetActive {
+        account: Index,
+        is_active: bool,
+    },
+    /// The clock goes forward, or back.
+    Turn {
+        weeks: i64,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -76,6 +90,11 @@ fn step() -> impl Strategy<Value = Step> {
         4 => settle.prop_map(|(which, ending, report, output_bytes)| Step::Settle { which, ending, report, output_bytes }),
         1 => any::<Index>().prop_map(|which| Step::Abandon { which }),
         1 => Just(Step::Sweep),
+        1 => (any::<Index>(), prop_oneof![1..100_000_000_i64, 1..10_000_000_000_000_i64])
+            .prop_map(|(account, weekly)| Step::Subscribe { account, weekly }),
+        1 => (any::<Index>(), any::<bool>())
+            .prop_map(|(account, is_active)| Step::SetActive { account, is_active }),
+        1 => (-2..4_i64).prop_map(|weeks| Step::Turn { weeks }),
     ]
 }
 
@@ -104,6 +123,7 @@ struct Run {
     model: Model,
     live: Vec<Hold>,
     next_id: AtomicU64,
+    week: i64,
 }
 
 type Checked = Result<(), TestCaseError>;
@@ -115,6 +135,7 @@ impl Run {
             model,
             live: Vec::new(),
             next_id: AtomicU64::new(1),
+            week: 0,
         }
     }
 
@@ -133,6 +154,13 @@ impl Run {
                 };
                 ready(self.books.grant(grant)).unwrap();
             }
+            Step::Subscribe { account, weekly } => {
+                self.books.subscribe(*account.get(&ACCOUNTS), *weekly);
+            }
+            Step::SetActive { account, is_active } => {
+                self.books.set_active(*account.get(&ACCOUNTS), *is_active);
+            }
+            Step::Turn { weeks } => self.week = (self.week + weeks).max(0),
             Step::Take { account, demand } => self.take(*account.get(&ACCOUNTS), *demand)?,
             Step::Settle {
                 which,
@@ -160,14 +188,17 @@ impl Run {
 
     fn take(&mut self, account: AccountId, demand: Demand) -> Checked {
         let before = self.books.pages();
-        let balance = before.balance(account, LedgerAccount::Credits);
+        let accepted_at = Timestamp::from_micros(self.week * WEEK_MICROS);
+        let credits = before.balance(account, LedgerAccount::Credits);
+        let left = before.week_for(account, accepted_at).map_or(0, |(_, left)| left);
+        let balance = credits + left;
         let request = HoldRequest {
             account,
             key: KeyId::from_u128(1),
             request: RequestId::from_u128(self.id()),
             public_model: self.model.id.clone(),
             endpoint: "/v1/chat/completions",
-            accepted_at: Timestamp::from_micros(0),
+            accepted_at,
             lifetime: Duration::from_secs(60),
         };
         let full = quote(&self.model, &demand);
@@ -181,10 +212,16 @@ impl Run {
                     after.open.get(&hold.id()).map(|open| open.amount),
                     Some(held.amount)
                 );
+                let drawn = held.amount.nanos().min(left);
                 prop_assert_eq!(
                     after.balance(account, LedgerAccount::Credits),
-                    balance - held.amount.nanos()
+                    credits - (held.amount.nanos() - drawn)
                 );
+                let share = after
+                    .shares
+                    .get(&hold.id())
+                    .map_or(0, |(_, allowance)| *allowance);
+                prop_assert_eq!(share, drawn, "the allowance pays first");
                 self.live.push(hold);
             }
             Err(error) => {
@@ -234,6 +271,16 @@ impl Run {
             return Ok(());
         }
         let row = after.rows.last().unwrap();
+        let share = before.shares.get(&id).map_or(0, |(_, allowance)| *allowance);
+        prop_assert_eq!(
+            row.included.nanos(),
+            row.charge.nanos().min(share),
+            "frozen terms"
+        );
+        prop_assert_eq!(
+            row.coverage() == Coverage::Fully,
+            row.included == row.charge && !row.charge.is_zero()
+        );
         prop_assert_eq!(
             (row.id, row.charge, row.overrun),
             (id, charge.amount, charge.overrun)
@@ -259,7 +306,12 @@ impl Run {
 fn check_book(pages: &Pages, account: AccountId) -> Checked {
     let of = |ledger| i128::from(pages.balance(account, ledger));
     prop_assert_eq!(LedgerAccount::ALL.into_iter().map(of).sum::<i128>(), 0);
-    prop_assert!(of(LedgerAccount::Credits) >= 0 && of(LedgerAccount::Hold) >= 0);
+    for ledger in LedgerAccount::ALL
+        .into_iter()
+        .filter(|ledger| ledger.is_constrained())
+    {
+        prop_assert!(of(ledger) >= 0, "{ledger:?}");
+    }
     let open = pages.open.values().filter(|hold| hold.account == account);
     let open: i128 = open.map(|hold| i128::from(hold.amount.nanos())).sum();
     prop_assert_eq!(of(LedgerAccount::Hold), open);
@@ -268,7 +320,10 @@ fn check_book(pages: &Pages, account: AccountId) -> Checked {
     let told = rows
         .iter()
         .map(|row| i128::from(row.charge.nanos()) + i128::from(row.overrun.nanos()));
-    prop_assert_eq!(of(LedgerAccount::RevenueUsage), told.sum::<i128>());
+    let revenue = of(LedgerAccount::RevenueUsage) + of(LedgerAccount::RevenueIncluded);
+    prop_assert_eq!(revenue, told.sum::<i128>());
+    let included = rows.iter().map(|row| i128::from(row.included.nanos()));
+    prop_assert_eq!(of(LedgerAccount::RevenueIncluded), included.sum::<i128>());
     Ok(())
 }
 

@@ -27,6 +27,7 @@ pub fn model(prices: Prices, max_output_tokens: Option<u64>, context_window: Opt
         simulated: true,
         prices,
         price_version: PriceVersion::from_u64(7),
+        not_covered_by: Default::default(),
         candidates: Vec::new(),
     }
 }

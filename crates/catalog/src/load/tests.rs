@@ -19,6 +19,22 @@ fn with_model(text: &str) -> CatalogInput {
         providers: vec![provider("local", "vllm"), provider("sim", "sim")],
         models: BTreeMap::from([("acme/large".to_owned(), entry(text))]),
         aliases: BTreeMap::new(),
+        plans: BTreeMap::new(),
+    }
+}
+
+#[test]
+fn a_model_knows_the_plans_that_do_not_cover_it() {
+    let plans = [("lite", "acme/*"), ("pro", "*"), ("sims", "sim/*")];
+    let plans = plans.map(|(name, pattern)| (name.to_owned(), vec![pattern.to_owned()]));
+    let input = CatalogInput {
+        plans: plans.into(),
+        ..with_model("targets = [\"local/large-v2\"]\nprices = { input = \"1\" }")
+    };
+    let snapshot = load(&input).unwrap();
+    for (name, expected) in [("acme/large", "sims"), ("large-v2", "sims"), ("sim/chat", "lite")] {
+        let model = snapshot.resolve(name).unwrap();
+        assert_eq!(*model.not_covered_by, [Arc::from(expected)], "{name}");
     }
 }
 
@@ -291,6 +307,7 @@ fn versions_of_a_model_have_its_tokens() {
         providers: vec![openai, provider("local", "vllm")],
         models: BTreeMap::from(models),
         aliases: BTreeMap::from([("house".to_owned(), "acme/tuned".to_owned())]),
+        plans: BTreeMap::new(),
     };
     let snapshot = load(&input).unwrap();
     for (name, tokenizer, framing) in [

@@ -1,9 +1,9 @@
 //! The use case.
 
-use tollgate_storage::{UsageFilter, UsageGroup, UsagePage, UsageTotal};
+use tollgate_storage::{Product, UsageFilter, UsageGroup, UsagePage, UsageTotal};
 use tollgate_types::{AccountId, Error};
 
-use super::wire::{AccountUsage, BalanceRecord, GroupTotals, Totals, UsageRecord};
+use super::wire::{AccountUsage, BalanceRecord, GroupTotals, PlanRecord, Totals, UsageRecord};
 use crate::Console;
 
 /// A decoded query.
@@ -57,9 +57,28 @@ pub(super) async fn account_usage(
             credits: balance.credits.to_string(),
             held: balance.held.to_string(),
         },
-        plan: None,
+        plan: plan(console, account).await?,
         data: rows.iter().map(UsageRecord::from).collect(),
         totals,
         has_more,
     })
+}
+
+/// The plan that the account had last.
+async fn plan(console: &Console, account: AccountId) -> Result<Option<PlanRecord>, Error> {
+    let found = console
+        .subscriptions
+        .list(account)
+        .await
+        .map_err(Error::internal)?;
+    let Some(plan) = found.iter().find(|found| found.terms.product == Product::Plan) else {
+        return Ok(None);
+    };
+    let left = console
+        .subscriptions
+        .allowance(account)
+        .await
+        .map_err(Error::internal)?;
+    let now = console.clock.now();
+    Ok(Some(PlanRecord::of(plan, plan.week_at(left, now))))
 }

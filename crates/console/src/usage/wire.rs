@@ -1,7 +1,8 @@
 //! Query and answer (choices, M10).
 
 use serde::{Deserialize, Serialize};
-use tollgate_storage::{UsageFilter, UsageGroup, UsagePage, UsageRow, UsageTotal};
+use tollgate_storage::subscription::Week;
+use tollgate_storage::{Subscription, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageTotal};
 use tollgate_types::{Credits, Error, ErrorCode, Timestamp, Unit, Usage};
 use utoipa::{IntoParams, ToSchema};
 
@@ -108,14 +109,63 @@ pub struct AccountUsage {
     /// What is left.
     pub balance: BalanceRecord,
     /// The subscription; null for an account without one.
-    #[schema(value_type = Option<Object>)]
-    pub plan: Option<()>,
+    pub plan: Option<PlanRecord>,
     /// A page of rows, newest first.
     pub data: Vec<UsageRecord>,
     /// Sums over every row that matches, not only over the page.
     pub totals: Totals,
     /// Whether older rows match.
     pub has_more: bool,
+}
+
+/// The plan that the account has, or had last.
+#[derive(Serialize, ToSchema)]
+pub struct PlanRecord {
+    /// Its name.
+    pub tier: String,
+    /// `active`, `past_due`, `canceled` or `expired`. Only an active plan gives access.
+    #[schema(value_type = String)]
+    pub status: &'static str,
+    /// How long a period is: `monthly` or `yearly`.
+    #[schema(value_type = String)]
+    pub cadence: &'static str,
+    /// When what was paid for is over, RFC 3339 in UTC.
+    pub paid_through: String,
+    /// Whether the plan ends then.
+    pub cancel_at_period_end: bool,
+    /// The week; null once the plan has ended.
+    pub weekly_window: Option<WeeklyWindow>,
+}
+
+/// A week of a plan. Its amounts are credits as decimal strings.
+#[derive(Serialize, ToSchema)]
+pub struct WeeklyWindow {
+    /// When it begins, RFC 3339 in UTC.
+    pub start: String,
+    /// When it is over.
+    pub end: String,
+    /// What it includes.
+    pub limit: String,
+    /// How much of that is used, or held by calls that run.
+    pub used: String,
+}
+
+impl PlanRecord {
+    pub(super) fn of(plan: &Subscription, week: Option<Week>) -> Self {
+        Self {
+            tier: plan.terms.subject.to_string(),
+            status: plan.state.as_str(),
+            cadence: plan.terms.cadence.as_str(),
+            paid_through: plan.terms.paid_through.to_rfc3339(),
+            cancel_at_period_end: plan.cancel_at_period_end,
+            weekly_window: week.map(|week| WeeklyWindow {
+                start: week.start.to_rfc3339(),
+                end: week.end.to_rfc3339(),
+                limit: week.limit.to_string(),
+                used: week.used.to_string(),
+            }),
+        }
+    }
 }
 
 /// What is left, in credits as decimal strings.
@@ -144,8 +194,10 @@ pub struct UsageRecord {
     pub endpoint: String,
     /// What it consumed.
     pub usage: UsageClasses,
-    /// What it cost, in credits as a decimal string.
+    /// What it cost, in credits as a decimal string, what a plan included of it as well.
     pub cost: String,
+    /// How much of the cost a plan's allowance paid, in credits as a decimal string.
+    pub included: String,
     /// How it ended: `ok`, `client_gone`, `upstream_error`, `timeout`, `crashed`, …
     pub outcome: String,
     /// Whether the gateway counted because no report came.
@@ -201,7 +253,7 @@ pub struct UsageClasses {
 pub struct Totals {
     /// Rows.
     pub requests: u64,
-    /// What they cost, in credits as a decimal string.
+    /// What they cost, in credits as a decimal string, what plans included of it as well.
     pub cost: String,
     /// What they consumed.
     pub usage: UsageClasses,
@@ -275,8 +327,9 @@ impl From<&UsageRow> for UsageRecord {
             cost: row.charge.to_string(),
             outcome: row.outcome.as_str().to_owned(),
             estimated: row.estimated,
-            coverage: "none",
-            plan_name: None,
+            included: row.included.to_string(),
+            coverage: row.coverage().as_str(),
+            plan_name: row.plan.as_ref().map(|plan| plan.name.to_string()),
             price_version: row.price_version.to_string(),
             first_content_ms: row.first_at.map(millis),
             duration_ms: millis(row.ended_at),

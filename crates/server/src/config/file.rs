@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use tollgate_catalog::{ModelEntry, PricesEntry};
+use tollgate_types::Credits;
 
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,8 @@ pub struct FileConfig {
     pub models: BTreeMap<String, ModelEntry>,
     /// Other names of models: alias → id.
     pub aliases: BTreeMap<String, String>,
+    /// Plans that accounts can have, by name.
+    pub plans: PlansSection,
     /// What callers' addresses may reach.
     pub egress: EgressSection,
     /// How long to wait for what.
@@ -211,6 +214,78 @@ pub struct ProviderSection {
     pub default_price: Option<PricesEntry>,
     /// Whether it is used.
     pub enabled: Option<bool>,
+}
+
+/// Every `[plans.NAME]`. As soon as there is one, the default ones are not offered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PlansSection(pub BTreeMap<String, PlanSection>);
+
+impl Default for PlansSection {
+    fn default() -> Self {
+        let plan = |(name, price, allowance): (&str, i64, i64)| {
+            let section = PlanSection {
+                price: Credits::from_whole(price).unwrap_or_default(),
+                allowance: Credits::from_whole(allowance).unwrap_or_default(),
+                ..PlanSection::default()
+            };
+            (name.to_owned(), section)
+        };
+        // A month of a plan costs about 70 percent of what its weeks include.
+        Self(
+            [("lite", 15, 5), ("pro", 75, 25), ("max", 300, 100)]
+                .map(plan)
+                .into(),
+        )
+    }
+}
+
+/// A `[plans.NAME]` block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PlanSection {
+    /// Credits that a period costs.
+    pub price: Credits,
+    /// How long a period is.
+    pub cadence: CadenceSetting,
+    /// Who pays.
+    pub payer: PayerSetting,
+    /// Credits that a week includes.
+    pub allowance: Credits,
+    /// The models that it covers, by id; `*` stands for anything.
+    pub models: Vec<String>,
+}
+
+impl Default for PlanSection {
+    fn default() -> Self {
+        Self {
+            price: Credits::ZERO,
+            cadence: CadenceSetting::Monthly,
+            payer: PayerSetting::Credits,
+            allowance: Credits::ZERO,
+            models: vec!["*".to_owned()],
+        }
+    }
+}
+
+/// How long a period of a plan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CadenceSetting {
+    /// A month.
+    Monthly,
+    /// A year.
+    Yearly,
+}
+
+/// Who pays for a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PayerSetting {
+    /// The account's credits.
+    Credits,
+    /// A payment provider.
+    Provider,
 }
 
 /// Where tokens come from.

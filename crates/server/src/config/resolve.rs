@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use tollgate_backends::{postgres, redis};
+use tollgate_billing::Plan;
 use tollgate_pipeline::{Drain, Retries, Settings, Timeouts};
 use tollgate_providers::egress::Allowed;
+use tollgate_storage::{Cadence, Payer};
+use tollgate_types::Credits;
 use toml::Table;
 
 use super::env::{Environment, merge};
 use super::error::{ConfigError, explain};
-use super::file::{FileConfig, RedisSection, ServiceSection};
+use super::file::{CadenceSetting, FileConfig, PayerSetting, PlansSection, RedisSection, ServiceSection};
 
 /// The name of the embedded database's file.
 const DATABASE_FILE: &str = "tollgate.db";
@@ -128,6 +131,7 @@ impl Config {
             let message = "with PostgreSQL the secret under which keys are digested is shared by all nodes: set pepper_file or pepper_env";
             return Err(ConfigError::new("service", message));
         }
+        check_plans(&self.file.plans)?;
         if self.file.egress.most_at_once == 0 {
             return Err(ConfigError::new("egress.most_at_once", "must be above 0"));
         }
@@ -166,6 +170,25 @@ impl Config {
             .into_iter()
             .find_map(|variable| self.environment.get(variable));
         Ok(key.map(|key| key.to_owned().into()))
+    }
+
+    /// Plans that can be subscribed to.
+    pub fn plans(&self) -> Vec<Plan> {
+        let plan = |(name, section): (&String, &super::file::PlanSection)| Plan {
+            name: name.as_str().into(),
+            price: section.price,
+            cadence: match section.cadence {
+                CadenceSetting::Monthly => Cadence::Monthly,
+                CadenceSetting::Yearly => Cadence::Yearly,
+            },
+            payer: match section.payer {
+                PayerSetting::Credits => Payer::Credits,
+                PayerSetting::Provider => Payer::Provider,
+            },
+            allowance: section.allowance,
+            models: section.models.clone(),
+        };
+        self.file.plans.0.iter().map(plan).collect()
     }
 
     /// The figures of the pipeline.
@@ -263,6 +286,40 @@ fn storage_url(url: Option<&str>, data: &Path) -> Result<StorageUrl, ConfigError
         },
         Some(_) => fault("write sqlite:DIR/tollgate.db or postgres://user@host:5432/database"),
     }
+}
+
+/// The most that a plan may cost or include. Above it, sums of many years would not fit.
+const MOST_OF_A_PLAN: i64 = 1_000_000;
+
+fn check_plans(plans: &PlansSection) -> Result<(), ConfigError> {
+    for (name, plan) in &plans.0 {
+        let fault = |key: &str, message: &str| {
+            let place = match key {
+                "" => format!("plans.{name}"),
+                key => format!("plans.{name}.{key}"),
+            };
+            Err(ConfigError::new(place, message))
+        };
+        let plain = name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        if !plain || !(1..=32).contains(&name.len()) {
+            return fault("", "a plan's name is 1 to 32 small letters, digits and hyphens");
+        }
+        for (key, amount) in [("price", plan.price), ("allowance", plan.allowance)] {
+            if amount < Credits::ZERO || Credits::from_whole(MOST_OF_A_PLAN).is_some_and(|most| amount > most)
+            {
+                return fault(key, "is 0 to 1000000 credits");
+            }
+        }
+        if plan.models.is_empty() || plan.models.iter().any(String::is_empty) {
+            return fault(
+                "models",
+                "is at least one pattern, such as \"maker/*\"; \"*\" is all models",
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The address of Redis, if limits are shared.
@@ -363,6 +420,11 @@ mod tests {
             ("[redis]\ntimeout_ms = 1001", "redis.timeout_ms"),
             ("[timeouts]\nidle_ms = 0", "timeouts.idle_ms"),
             ("[egress]\nmost_at_once = 0", "egress.most_at_once"),
+            ("[plans.Lite]", "plans.Lite"),
+            ("[plans.lite]\nprice = \"-1\"", "plans.lite.price"),
+            ("[plans.lite]\nallowance = \"1000000.1\"", "plans.lite.allowance"),
+            ("[plans.lite]\nmodels = []", "plans.lite.models"),
+            ("[plans.lite]\nmodels = [\"\"]", "plans.lite.models"),
             ("[egress]\nallow = [\"media.example\"]", "egress.allow"),
             ("[egress]\nallow = [\"127.0.0.0/8:8080\"]", "egress.allow"),
             ("[egress]\nallow = [\"127.0.0.1:9464\"]", "egress.allow"),
@@ -378,6 +440,24 @@ mod tests {
         let one_process = load("[redis]\nurl = \"redis://h\"", &[]).unwrap();
         assert!(one_process.redis.is_none());
         assert!(load("[server]\nlisten = \"0.0.0.0:80\"\nallow_plain_http = true", &[]).is_ok());
+    }
+
+    #[test]
+    fn plans_are_the_default_ones_until_some_are_written() {
+        let offered = |text: &str| -> Vec<String> {
+            let plans = load(text, &[]).unwrap().plans();
+            plans
+                .iter()
+                .map(|plan| format!("{} {}", plan.name, plan.allowance))
+                .collect()
+        };
+        assert_eq!(offered(""), ["lite 5", "max 100", "pro 25"]);
+        let own = "[plans.gold]\nprice = \"1000000\"\nallowance = \"7.5\"\ncadence = \"yearly\"\npayer = \"provider\"";
+        assert_eq!(offered(own), ["gold 7.5"]);
+        let gold = load(own, &[]).unwrap().plans().remove(0);
+        assert_eq!((gold.cadence, gold.payer), (Cadence::Yearly, Payer::Provider));
+        assert_eq!(gold.models, ["*"]);
+        assert!(load("[plans.gold]\ncolour = \"yellow\"", &[]).is_err());
     }
 
     #[test]

@@ -3,14 +3,19 @@
 use std::time::Duration;
 
 use tollgate_billing::check_ledger;
+use tollgate_billing::plans::{self, Wish};
 use tollgate_storage::{
-    Account, AccountState, Compat, Grant, KeyMode, Limits, StorageError, StorageErrorKind,
+    Account, AccountState, Cadence, Compat, Grant, KeyMode, Limits, StorageError, StorageErrorKind,
+    Subscription,
 };
 use tollgate_types::id::TransferId;
-use tollgate_types::{AccountId, Credits, Error, ErrorCode, Unit};
+use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, Unit};
 
-use super::view::{AccountView, BalanceView, CheckView, CreatedKeyView, KeyView, ModelView, Reply};
-use super::{Command, NewLimit};
+use super::view::{
+    AccountView, BalanceView, CheckView, CreatedKeyView, EventView, KeyView, ModelView, PlanView, Reply,
+    SubscriptionView,
+};
+use super::{Command, NewLimit, SubscriptionWish};
 use crate::wiring::Domains;
 
 /// Carries out a command.
@@ -58,6 +63,26 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
         }
         Command::Grant { account, amount } => grant(domains, account, amount).await,
         Command::ShowBalance { account } => Ok(Reply::Balance(balance(domains, account).await?)),
+        Command::ListPlans => Ok(Reply::Plans(
+            domains.plans.all().values().map(PlanView::of).collect(),
+        )),
+        Command::Subscribe {
+            account,
+            plan,
+            cadence,
+        } => subscribe(domains, account, &plan, cadence.as_deref()).await,
+        Command::ListSubscriptions { account } => list_subscriptions(domains, account).await,
+        Command::ShowSubscription { id } => show_subscription(domains, id).await,
+        Command::ChangeSubscription { id, wish } => {
+            let wish = match wish {
+                SubscriptionWish::Cancel => Wish::Cancel,
+                SubscriptionWish::Resume => Wish::Resume,
+                SubscriptionWish::Renew => Wish::Renew,
+            };
+            let (subscriptions, now) = (&*domains.storage.subscriptions, domains.clock.now());
+            let changed = plans::change(subscriptions, id, wish, now).await?;
+            subscription(domains, &changed).await
+        }
         Command::ListModels => Ok(Reply::Models(list_models(domains))),
         Command::CheckLedger { reprice } => {
             let report = check_ledger(&*domains.storage.ledger, reprice)
@@ -208,6 +233,65 @@ async fn balance(domains: &Domains, account: AccountId) -> Result<BalanceView, E
         .await
         .map_err(no_such_account)?
         .into())
+}
+
+async fn subscribe(
+    domains: &Domains,
+    account: AccountId,
+    name: &str,
+    cadence: Option<&str>,
+) -> Result<Reply, Error> {
+    let plan = domains.plans.all().get(name).cloned();
+    let plan = plan.ok_or_else(|| {
+        let message = "There is no such plan; `tollgate plans list` shows those that are offered.";
+        Error::new(ErrorCode::InvalidParameter, message).with_param("plan")
+    })?;
+    let plan = match cadence {
+        None => Some(plan),
+        Some(cadence) => Cadence::parse(cadence).and_then(|cadence| plan.with_cadence(cadence)),
+    };
+    let plan = plan.ok_or_else(|| {
+        let message = "The plan has no price for this cadence.";
+        Error::new(ErrorCode::InvalidParameter, message).with_param("cadence")
+    })?;
+    let now = domains.clock.now();
+    let id = SubscriptionId::from_u128(domains.ids.next(now));
+    let made = plans::subscribe(&*domains.storage.subscriptions, id, account, plan, now).await?;
+    subscription(domains, &made).await
+}
+
+async fn list_subscriptions(domains: &Domains, account: AccountId) -> Result<Reply, Error> {
+    find(domains, account).await?;
+    let found = domains.storage.subscriptions.list(account).await;
+    let left = allowance(domains, account).await?;
+    let now = domains.clock.now();
+    let views = found.map_err(Error::internal)?;
+    let views = views.iter().map(|found| SubscriptionView::of(found, left, now));
+    Ok(Reply::Subscriptions(views.collect()))
+}
+
+async fn show_subscription(domains: &Domains, id: SubscriptionId) -> Result<Reply, Error> {
+    let subscriptions = &domains.storage.subscriptions;
+    let found = subscriptions.get(id).await.map_err(Error::internal)?;
+    let found = found.ok_or_else(|| Error::new(ErrorCode::NotFound, "There is no such subscription."))?;
+    let events = subscriptions.events(id).await.map_err(Error::internal)?;
+    let left = allowance(domains, found.terms.account).await?;
+    let view = SubscriptionView::of(&found, left, domains.clock.now());
+    Ok(Reply::Subscription(SubscriptionView {
+        events: events.iter().map(EventView::of).collect(),
+        ..view
+    }))
+}
+
+async fn subscription(domains: &Domains, subscription: &Subscription) -> Result<Reply, Error> {
+    let left = allowance(domains, subscription.terms.account).await?;
+    let now = domains.clock.now();
+    Ok(Reply::Subscription(SubscriptionView::of(subscription, left, now)))
+}
+
+async fn allowance(domains: &Domains, account: AccountId) -> Result<Credits, Error> {
+    let left = domains.storage.subscriptions.allowance(account).await;
+    left.map_err(no_such_account)
 }
 
 fn list_models(domains: &Domains) -> Vec<ModelView> {

@@ -6,7 +6,7 @@ pub mod socket;
 pub mod view;
 
 use serde::{Deserialize, Serialize};
-use tollgate_types::{AccountId, Credits, Error, ErrorCode, KeyId};
+use tollgate_types::{AccountId, Credits, Error, ErrorCode, KeyId, SubscriptionId};
 
 use crate::config::{Config, ConfigError};
 use crate::{assemble, wiring};
@@ -90,6 +90,34 @@ pub enum Command {
         /// Whose.
         account: AccountId,
     },
+    /// Lists the plans that can be subscribed to.
+    ListPlans,
+    /// Subscribes an account to a plan.
+    Subscribe {
+        /// Which account.
+        account: AccountId,
+        /// The plan's name.
+        plan: String,
+        /// `monthly` or `yearly`; that of the plan when it is not said.
+        cadence: Option<String>,
+    },
+    /// Lists an account's subscriptions.
+    ListSubscriptions {
+        /// Whose.
+        account: AccountId,
+    },
+    /// Shows a subscription with what happened to it.
+    ShowSubscription {
+        /// Which.
+        id: SubscriptionId,
+    },
+    /// Changes a subscription.
+    ChangeSubscription {
+        /// Which.
+        id: SubscriptionId,
+        /// How.
+        wish: SubscriptionWish,
+    },
     /// Lists the models that can be called.
     ListModels,
     /// Checks the books.
@@ -97,6 +125,18 @@ pub enum Command {
         /// Whether every usage row is priced again.
         reprice: bool,
     },
+}
+
+/// What is to become of a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubscriptionWish {
+    /// It ends with the time that is paid for.
+    Cancel,
+    /// It goes on after all.
+    Resume,
+    /// Its next period is paid.
+    Renew,
 }
 
 /// What a limit of an account becomes.

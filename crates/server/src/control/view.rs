@@ -1,9 +1,9 @@
 //! What commands answer. The command line prints it as a table or as JSON.
 
 use serde::{Deserialize, Serialize};
-use tollgate_billing::CheckReport;
-use tollgate_storage::{Account, AccountState, Balance, Key, KeyState};
-use tollgate_types::{AccountId, Credits, KeyId, Timestamp};
+use tollgate_billing::{CheckReport, Plan};
+use tollgate_storage::{Account, AccountState, Balance, Key, KeyState, Subscription, SubscriptionEvent};
+use tollgate_types::{AccountId, Credits, KeyId, SubscriptionId, Timestamp};
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +21,12 @@ pub enum Reply {
     Keys(Vec<KeyView>),
     /// What an account can spend.
     Balance(BalanceView),
+    /// Plans.
+    Plans(Vec<PlanView>),
+    /// A subscription, with what happened to it where that was asked for.
+    Subscription(SubscriptionView),
+    /// Subscriptions.
+    Subscriptions(Vec<SubscriptionView>),
     /// Models.
     Models(Vec<ModelView>),
     /// What the check found.
@@ -136,6 +142,141 @@ impl KeyView {
             state: state.to_owned(),
             created_at: key.created_at.to_rfc3339(),
             expires_at: key.expires_at.map(|at| at.to_rfc3339()),
+        }
+    }
+}
+
+/// A plan that can be subscribed to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanView {
+    /// What to give as `--plan`.
+    pub name: String,
+    /// Credits that a period costs.
+    pub price: Credits,
+    /// `monthly` or `yearly`.
+    pub cadence: String,
+    /// `credits` or `provider`.
+    pub payer: String,
+    /// Credits that a week includes.
+    pub allowance: Credits,
+    /// Patterns of the models that it covers.
+    pub models: Vec<String>,
+}
+
+impl PlanView {
+    /// A plan as it is offered.
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            name: plan.name.to_string(),
+            price: plan.price,
+            cadence: plan.cadence.as_str().to_owned(),
+            payer: plan.payer.as_str().to_owned(),
+            allowance: plan.allowance,
+            models: plan.models.clone(),
+        }
+    }
+}
+
+/// A subscription.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubscriptionView {
+    /// Id.
+    pub id: SubscriptionId,
+    /// Whose.
+    pub account: AccountId,
+    /// `plan` or `agent`.
+    pub product: String,
+    /// The plan's name, or the agent's id.
+    pub subject: String,
+    /// `active`, `past_due`, `canceled` or `expired`.
+    pub state: String,
+    /// Credits that a period costs.
+    pub price: Credits,
+    /// `monthly` or `yearly`.
+    pub cadence: String,
+    /// `credits` or `provider`.
+    pub payer: String,
+    /// When it began, RFC 3339.
+    pub started_at: String,
+    /// The number of the period that was paid last, from 0.
+    pub period: i64,
+    /// When it is over, RFC 3339.
+    pub paid_through: String,
+    /// Whether it ends then.
+    pub cancel_at_period_end: bool,
+    /// Since when a period is owed, RFC 3339.
+    pub past_due_since: Option<String>,
+    /// The week, while the subscription has one.
+    pub week: Option<WeekView>,
+    /// What happened to it, oldest first, where that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub events: Vec<EventView>,
+}
+
+/// A week of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WeekView {
+    /// RFC 3339.
+    pub start: String,
+    /// RFC 3339.
+    pub end: String,
+    /// Credits that it includes.
+    pub limit: Credits,
+    /// Credits of these that are used, or held by calls that run.
+    pub used: Credits,
+}
+
+impl SubscriptionView {
+    /// A subscription without its events; `left` is what is left of the account's open week.
+    pub fn of(subscription: &Subscription, left: Credits, now: Timestamp) -> Self {
+        let terms = &subscription.terms;
+        let week = subscription.week_at(left, now).map(|week| WeekView {
+            start: week.start.to_rfc3339(),
+            end: week.end.to_rfc3339(),
+            limit: week.limit,
+            used: week.used,
+        });
+        Self {
+            id: terms.id,
+            account: terms.account,
+            product: terms.product.as_str().to_owned(),
+            subject: terms.subject.to_string(),
+            state: subscription.state.as_str().to_owned(),
+            price: terms.price,
+            cadence: terms.cadence.as_str().to_owned(),
+            payer: terms.payer.as_str().to_owned(),
+            started_at: terms.anchor.to_rfc3339(),
+            period: subscription.period,
+            paid_through: terms.paid_through.to_rfc3339(),
+            cancel_at_period_end: subscription.cancel_at_period_end,
+            past_due_since: subscription.past_due_since.map(Timestamp::to_rfc3339),
+            week,
+            events: Vec::new(),
+        }
+    }
+}
+
+/// What happened to a subscription.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventView {
+    /// RFC 3339.
+    pub at: String,
+    /// `created`, `renewed`, `past_due`, `cancel_requested`, `resumed`, `canceled` or `expired`.
+    pub kind: String,
+    /// What the subscription was afterwards.
+    pub state: String,
+    /// The period that was paid last.
+    pub period: i64,
+}
+
+impl EventView {
+    /// An event.
+    pub fn of(event: &SubscriptionEvent) -> Self {
+        Self {
+            at: event.at.to_rfc3339(),
+            kind: event.kind.clone(),
+            state: event.state.as_str().to_owned(),
+            period: event.period,
         }
     }
 }

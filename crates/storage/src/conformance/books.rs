@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices};
 
 use crate::Storage;
@@ -121,6 +122,8 @@ fn subject_order(subject: TransferSubject) -> (u8, u128) {
     match subject {
         TransferSubject::Grant(id) => (0, id.as_u128()),
         TransferSubject::Hold(id) => (1, id.as_u128()),
+        TransferSubject::Window(id) => (2, id.as_u128()),
+        TransferSubject::Period(id) => (3, id.as_u128()),
     }
 }
 
@@ -129,6 +132,7 @@ fn subject_order(subject: TransferSubject) -> (u8, u128) {
 fn check(account: AccountId, book: &Book) {
     let mut sums: BTreeMap<LedgerAccount, i128> = BTreeMap::new();
     let mut legs: HashMap<HoldId, BTreeMap<Leg, i64>> = HashMap::new();
+    let mut weeks: HashMap<TransferId, i64> = HashMap::new();
     let mut seen = HashSet::new();
     for transfer in &book.transfers {
         let amount = transfer.amount.nanos();
@@ -149,6 +153,12 @@ fn check(account: AccountId, book: &Book) {
             TransferSubject::Hold(id) => {
                 legs.entry(id).or_default().insert(transfer.leg, amount);
             }
+            TransferSubject::Window(id) => match transfer.leg {
+                Leg::OpenWindow => *weeks.entry(id).or_default() += amount,
+                Leg::CloseWindow => *weeks.entry(id).or_default() -= amount,
+                _ => unreachable!("{account}: {transfer:?}"),
+            },
+            TransferSubject::Period(_) => assert_eq!(transfer.leg, Leg::PlanFee, "{account}: {transfer:?}"),
         }
     }
     for ledger_account in LedgerAccount::ALL {
@@ -171,7 +181,39 @@ fn check(account: AccountId, book: &Book) {
     assert_eq!(total, 0, "{account}: the book does not sum to zero");
     let held: i64 = book.holds.iter().map(|hold| hold.amount.nanos()).sum();
     assert_eq!(held, book.balance(LedgerAccount::Hold), "{account}: open holds");
+    check_weeks(account, book, &legs, weeks);
     check_holds(account, book, legs);
+}
+
+/// No week gives more than it had, and only the open one has anything left.
+fn check_weeks(
+    account: AccountId,
+    book: &Book,
+    legs: &HashMap<HoldId, BTreeMap<Leg, i64>>,
+    mut weeks: HashMap<TransferId, i64>,
+) {
+    let resolved = book.usage.iter().map(|row| (row.id, &row.plan));
+    for (id, plan) in resolved.chain(book.holds.iter().map(|hold| (hold.id, &hold.plan))) {
+        let moved = |leg| {
+            legs.get(&id)
+                .and_then(|legs| legs.get(&leg))
+                .copied()
+                .unwrap_or(0)
+        };
+        let drawn = moved(Leg::HoldAllowance) - moved(Leg::ReleaseAllowance);
+        match plan {
+            Some(plan) => *weeks.entry(plan.window).or_default() -= drawn,
+            None => assert_eq!(drawn, 0, "{account}: {id} draws on no plan's allowance"),
+        }
+    }
+    let mut left: Vec<i64> = weeks.into_values().filter(|left| *left != 0).collect();
+    assert!(left.len() <= 1, "{account}: several weeks are open: {left:?}");
+    let open = left.pop().unwrap_or(0);
+    assert_eq!(
+        open,
+        book.balance(LedgerAccount::Allowance),
+        "{account}: the open week"
+    );
 }
 
 fn check_holds(account: AccountId, book: &Book, mut legs: HashMap<HoldId, BTreeMap<Leg, i64>>) {
@@ -181,24 +223,40 @@ fn check_holds(account: AccountId, book: &Book, mut legs: HashMap<HoldId, BTreeM
     };
     for row in &book.usage {
         assert!(resolved.insert(row.id), "{account}: two usage rows of {}", row.id);
-        let expected = positive(&[
-            (Leg::Hold, row.held.nanos()),
-            (Leg::Settle, row.charge.nanos()),
-            (Leg::Release, row.held.nanos() - row.charge.nanos()),
+        let found = legs.remove(&row.id).unwrap_or_default();
+        let allowance = found.get(&Leg::HoldAllowance).copied().unwrap_or(0);
+        let included = row.charge.nanos().min(allowance);
+        assert_eq!(row.included.nanos(), included, "{account}: {row:?}");
+        assert!(allowance == 0 || row.plan.is_some(), "{account}: {row:?}");
+        let (paid, credits) = (row.charge.nanos() - included, row.held.nanos() - allowance);
+        let unused = [Leg::ReleaseAllowance, Leg::ReleaseBreakage].map(|leg| (leg, allowance - included));
+        let unused = unused.into_iter().filter(|(leg, _)| found.contains_key(leg));
+        let mut expected = positive(&[
+            (Leg::Hold, credits),
+            (Leg::HoldAllowance, allowance),
+            (Leg::Settle, paid),
+            (Leg::SettleIncluded, included),
+            (Leg::Release, credits - paid),
             (Leg::Overrun, row.overrun.nanos()),
         ]);
+        expected.extend(unused.clone());
         assert_eq!(
-            legs.remove(&row.id).unwrap_or_default(),
-            expected,
+            unused.count(),
+            usize::from(allowance > included),
             "{account}: {row:?}"
         );
+        assert_eq!(found, expected, "{account}: {row:?}");
     }
     for hold in &book.holds {
         assert!(
             !resolved.contains(&hold.id),
             "{account}: resolved and open {hold:?}"
         );
-        let expected = positive(&[(Leg::Hold, hold.amount.nanos())]);
+        let allowance = hold.allowance.nanos();
+        let expected = positive(&[
+            (Leg::Hold, hold.amount.nanos() - allowance),
+            (Leg::HoldAllowance, allowance),
+        ]);
         assert_eq!(
             legs.remove(&hold.id).unwrap_or_default(),
             expected,

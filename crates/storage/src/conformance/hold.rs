@@ -35,6 +35,8 @@ pub async fn amount_moves_from_credits(factory: Factory) {
     let open = OpenHold {
         id: hold.id,
         amount: nanos(30),
+        allowance: Credits::ZERO,
+        plan: None,
         expires_at: at(3600),
     };
     assert_eq!(books.of(id).holds, [open]);

@@ -23,9 +23,11 @@ pub mod grant;
 pub mod hold;
 pub mod idempotency;
 pub mod key;
+pub mod plan;
 pub mod price;
 pub mod response;
 pub mod settle;
+pub mod subscription;
 pub mod sweep;
 pub mod total;
 pub mod usage;
@@ -84,6 +86,17 @@ macro_rules! conformance_tests {
                 unknown_hold_is_not_found, hold_of_another_account_is_not_found, negative_amounts_are_refused;
             grant: adds_to_credits, same_id_is_one_grant, same_id_for_another_account_is_a_conflict,
                 sum_that_does_not_fit_is_a_conflict, unknown_account_is_not_found, amount_must_be_positive;
+            plan: allowance_is_drawn_first, partly_covered_call_is_paid_first_by_the_allowance, zero_balance_runs_what_is_covered,
+                denied_consumes_neither, model_that_is_not_covered_costs_credits, free_call_draws_on_nothing,
+                every_part_goes_back, weeks_are_half_open, week_is_opened_once_by_many, clock_jumps,
+                denied_in_a_new_week_opens_nothing, rest_of_a_closed_week_is_breakage, terms_are_frozen_in_the_hold,
+                sweep_returns_the_allowance, spendable_is_what_a_hold_could_take, holds_at_once_never_overdraw,
+                survives_reopening;
+            subscription: first_fee_and_week_are_one_step, fee_that_is_not_covered_writes_nothing,
+                one_plan_at_a_time, many_at_once_are_one_plan, agents_have_no_weeks, provider_pays_nothing_here,
+                renewal_is_paid_once, renewals_at_once_are_one, renewal_that_is_not_covered_changes_nothing,
+                past_due_gives_no_access, cancel_and_resume, end_breaks_what_is_left, every_change_is_an_event,
+                due_are_those_whose_time_is_over, unknown_is_not_found, new_plan_after_the_end;
             concurrency: holds_never_overspend, holds_and_settles_never_overspend, settles_resolve_once,
                 same_hold_id_is_taken_once, same_grant_id_is_granted_once, sweep_and_settle_resolve_once,
                 accounts_do_not_deadlock, every_audit_is_of_one_instant;
@@ -147,9 +160,11 @@ mod tests {
             ("hold", include_str!("hold.rs")),
             ("idempotency", include_str!("idempotency.rs")),
             ("key", include_str!("key.rs")),
+            ("plan", include_str!("plan.rs")),
             ("price", include_str!("price.rs")),
             ("response", include_str!("response.rs")),
             ("settle", include_str!("settle.rs")),
+            ("subscription", include_str!("subscription.rs")),
             ("sweep", include_str!("sweep.rs")),
             ("total", include_str!("total.rs")),
             ("usage", include_str!("usage.rs")),

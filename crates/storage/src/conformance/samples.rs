@@ -7,12 +7,15 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, Timestamp, Unit, Usage};
+use tollgate_types::{
+    AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, SubscriptionId, Timestamp, Unit, Usage,
+};
 
 use super::BoxFuture;
 use crate::{
-    Account, AccountState, Compat, Grant, HoldOutcome, Key, KeyMode, KeyState, Limits, NewHold, NewKey,
-    Settlement, Storage, StorageError, StorageErrorKind,
+    Account, AccountState, Cadence, Compat, Grant, HoldOutcome, Key, KeyMode, KeyState, Limits, NewHold,
+    NewKey, NewSubscription, Payer, Payment, Product, Settlement, Storage, StorageError, StorageErrorKind,
+    Subscription,
 };
 
 /// 2026-11-20, 13:30:00 UTC.
@@ -97,8 +100,38 @@ pub(super) fn hold(number: u128, account: AccountId, amount: i64) -> NewHold {
         price_version: PriceVersion::from_u64(9),
         model: Arc::from("maker/model"),
         endpoint: "/v1/chat/completions",
+        not_covered_by: Arc::default(),
         created_at: START,
         expires_at: at(3600),
+    }
+}
+
+/// The plan `lite` of 30 nano-credits for four weeks from [`START`], out of credits, with this weekly allowance.
+pub(super) fn plan(number: u128, account: AccountId, allowance: i64) -> NewSubscription {
+    NewSubscription {
+        id: SubscriptionId::from_u128(number),
+        account,
+        product: Product::Plan,
+        subject: Arc::from("lite"),
+        price: nanos(30),
+        cadence: Cadence::Monthly,
+        payer: Payer::Credits,
+        allowance: nanos(allowance),
+        anchor: START,
+        paid_through: week(4),
+    }
+}
+
+/// So many weeks after [`START`].
+pub(super) fn week(number: u64) -> Timestamp {
+    at(number * crate::subscription::WEEK.as_secs())
+}
+
+/// Makes the subscription, whose first period must be covered.
+pub(super) async fn subscribe(storage: &Storage, new: NewSubscription) -> Subscription {
+    match storage.subscriptions.subscribe(new).await.unwrap() {
+        Payment::Done(subscription) => *subscription,
+        denied @ Payment::Denied { .. } => unreachable!("{denied:?}"),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, HoldId, KeyId, PriceVersion, RequestId, Usage};
+use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, Usage};
 
 use super::samples::{at, call, every_class, funded, hold, nanos, settlement, take};
 use super::{Books, Factory};
@@ -46,6 +46,8 @@ pub async fn row_keeps_everything(factory: Factory) {
             price_version: hold.price_version,
             held: hold.amount,
             charge: settlement.charge,
+            included: Credits::ZERO,
+            plan: None,
             overrun: settlement.overrun,
             usage: settlement.usage,
             outcome,

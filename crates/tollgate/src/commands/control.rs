@@ -1,16 +1,18 @@
 //! Commands that a running server carries out when there is one: accounts, keys, credits, models, the ledger.
 
 use tollgate_server::control::view::{CheckView, Reply};
-use tollgate_server::control::{self, Command, RunError};
+use tollgate_server::control::{self, Command, RunError, SubscriptionWish};
 use tollgate_types::{Error, ErrorCode};
 
 use super::start;
-use crate::cli::{Accounts, Compat, Credit, Keys, Ledger, Models, Place};
+use crate::cli::{Accounts, Cadence, Compat, Credit, Keys, Ledger, Models, Place, Plans, Subscriptions};
 use crate::failure::{Exit, Failure};
 use crate::print::{Printer, tables};
 
 const KNOWN_ACCOUNTS: &str = "`tollgate accounts list` shows those that exist.";
 const KNOWN_KEYS: &str = "`tollgate keys list --account ID` shows an account's keys with their ids.";
+const KNOWN_SUBSCRIPTIONS: &str =
+    "`tollgate subscriptions list --account ID` shows an account's subscriptions with their ids.";
 
 /// `accounts …`.
 pub fn accounts(place: Place, command: Accounts, printer: &Printer) -> Result<Exit, Failure> {
@@ -108,6 +110,55 @@ pub fn credits(place: Place, command: Credit, printer: &Printer) -> Result<Exit,
     Ok(Exit::Fine)
 }
 
+/// `plans …`.
+pub fn plans(place: Place, command: Plans, printer: &Printer) -> Result<Exit, Failure> {
+    let Plans::List = command;
+    match send(place, Command::ListPlans, "")? {
+        Reply::Plans(plans) => printer.answer(&plans, || tables::plans(&plans))?,
+        other => return Err(unexpected(&other)),
+    }
+    Ok(Exit::Fine)
+}
+
+/// `subscriptions …`.
+pub fn subscriptions(place: Place, command: Subscriptions, printer: &Printer) -> Result<Exit, Failure> {
+    let change = |id, wish| (Command::ChangeSubscription { id, wish }, KNOWN_SUBSCRIPTIONS);
+    let (command, known) = match command {
+        Subscriptions::Create {
+            account,
+            plan,
+            cadence,
+        } => {
+            let cadence = cadence.map(|cadence| match cadence {
+                Cadence::Monthly => "monthly".to_owned(),
+                Cadence::Yearly => "yearly".to_owned(),
+            });
+            let command = Command::Subscribe {
+                account,
+                plan,
+                cadence,
+            };
+            (command, KNOWN_ACCOUNTS)
+        }
+        Subscriptions::List { account } => (Command::ListSubscriptions { account }, KNOWN_ACCOUNTS),
+        Subscriptions::Show { id } => (Command::ShowSubscription { id }, KNOWN_SUBSCRIPTIONS),
+        Subscriptions::Cancel { id } => change(id, SubscriptionWish::Cancel),
+        Subscriptions::Resume { id } => change(id, SubscriptionWish::Resume),
+        Subscriptions::Renew { id } => change(id, SubscriptionWish::Renew),
+    };
+    match send(place, command, known)? {
+        Reply::Subscription(found) => printer.answer(&found, || tables::subscription(&found))?,
+        Reply::Subscriptions(found) => {
+            printer.answer(&found, || tables::subscriptions(&found))?;
+            if found.is_empty() {
+                printer.hint("The account has none; `tollgate subscriptions create --account ID --plan NAME` makes one.");
+            }
+        }
+        other => return Err(unexpected(&other)),
+    }
+    Ok(Exit::Fine)
+}
+
 /// `models …`.
 pub fn models(place: Place, command: Models, printer: &Printer) -> Result<Exit, Failure> {
     let Models::List = command;
@@ -159,6 +210,7 @@ fn unexpected(reply: &Reply) -> Failure {
     let kind = match reply {
         Reply::CreatedKey(_) | Reply::Key(_) | Reply::Keys(_) => "about keys",
         Reply::Account(_) | Reply::Accounts(_) | Reply::Balance(_) => "about accounts",
+        Reply::Plans(_) | Reply::Subscription(_) | Reply::Subscriptions(_) => "about plans",
         Reply::Models(_) => "about models",
         Reply::Check(_) => "about the ledger",
     };

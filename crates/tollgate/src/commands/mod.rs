@@ -46,6 +46,8 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Command::Accounts(command) => control::accounts(place, command, &printer),
         Command::Keys(command) => control::keys(place, command, &printer),
         Command::Credits(command) => control::credits(place, command, &printer),
+        Command::Plans(command) => control::plans(place, command, &printer),
+        Command::Subscriptions(command) => control::subscriptions(place, command, &printer),
         Command::Models(command) => control::models(place, command, &printer),
         Command::Ledger(command) => control::ledger(place, command, &printer),
         Command::Config(command) => check::settings(place, command, &printer),

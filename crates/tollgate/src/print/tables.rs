@@ -1,6 +1,8 @@
 //! Answers as people read them. Text that others wrote, such as names, cannot move the cursor of a terminal.
 
-use tollgate_server::control::view::{AccountView, BalanceView, CheckView, KeyView, ModelView};
+use tollgate_server::control::view::{
+    AccountView, BalanceView, CheckView, EventView, KeyView, ModelView, PlanView, SubscriptionView,
+};
 use tollgate_server::doctor::{Finding, State};
 
 /// Shown where an account has no limit of its own.
@@ -73,6 +75,81 @@ pub fn balance(balance: &BalanceView) -> String {
         ["credits".to_owned(), balance.credits.to_string()],
         ["held".to_owned(), balance.held.to_string()],
     ])
+}
+
+/// Plans, a line for each.
+pub fn plans(plans: &[PlanView]) -> String {
+    let row = |plan: &PlanView| {
+        [
+            plan.name.clone(),
+            plan.price.to_string(),
+            plan.cadence.clone(),
+            plan.payer.clone(),
+            plan.allowance.to_string(),
+            plan.models.join(", "),
+        ]
+    };
+    table(
+        ["PLAN", "PRICE", "CADENCE", "PAYER", "A WEEK", "MODELS"],
+        plans.iter().map(row),
+    )
+}
+
+/// One subscription, a line for each fact, then what happened to it.
+pub fn subscription(found: &SubscriptionView) -> String {
+    let mut facts = vec![
+        ["id", &found.id.to_string()].map(str::to_owned),
+        ["account", &found.account.to_string()].map(str::to_owned),
+        [found.product.clone(), found.subject.clone()],
+        ["state", &found.state].map(str::to_owned),
+        ["price", &found.price.to_string()].map(str::to_owned),
+        ["cadence", &found.cadence].map(str::to_owned),
+        ["payer", &found.payer].map(str::to_owned),
+        ["started", &found.started_at].map(str::to_owned),
+        ["paid through", &found.paid_through].map(str::to_owned),
+    ];
+    if found.cancel_at_period_end {
+        facts.push(["ends", &found.paid_through].map(str::to_owned));
+    }
+    if let Some(since) = &found.past_due_since {
+        facts.push(["past due since", since].map(str::to_owned));
+    }
+    if let Some(week) = &found.week {
+        let used = format!("{} of {} used", week.used, week.limit);
+        facts.push(["week", &format!("{} to {}: {used}", week.start, week.end)].map(str::to_owned));
+    }
+    let row = |event: &EventView| {
+        let (at, kind, state) = (event.at.clone(), event.kind.clone(), event.state.clone());
+        [at, kind, state, event.period.to_string()]
+    };
+    let events = table(["AT", "EVENT", "STATE", "PERIOD"], found.events.iter().map(row));
+    match events.is_empty() {
+        true => aligned(&facts),
+        false => format!("{}\n{events}", aligned(&facts)),
+    }
+}
+
+/// Subscriptions, a line for each.
+pub fn subscriptions(found: &[SubscriptionView]) -> String {
+    let row = |found: &SubscriptionView| {
+        let ends = if found.cancel_at_period_end {
+            "ends"
+        } else {
+            "renews"
+        };
+        [
+            found.id.to_string(),
+            found.product.clone(),
+            found.subject.clone(),
+            found.state.clone(),
+            found.paid_through.clone(),
+            ends.to_owned(),
+        ]
+    };
+    table(
+        ["ID", "PRODUCT", "SUBJECT", "STATE", "PAID THROUGH", "THEN"],
+        found.iter().map(row),
+    )
 }
 
 /// Models, a line for each.

@@ -32,6 +32,7 @@ mod money;
 mod nodes;
 mod openapi;
 mod operations;
+mod plans;
 mod policy;
 mod privacy;
 mod reload;

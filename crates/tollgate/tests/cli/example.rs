@@ -65,14 +65,18 @@ fn every_key_is_in_it() {
     }
     let plain = sections
         .iter()
-        .filter(|section| !["providers", "models", "aliases"].contains(&section.as_str()));
+        .filter(|section| !["providers", "models", "aliases", "plans"].contains(&section.as_str()));
     for section in plain {
         for key in known_keys(&format!("[{section}]")) {
             assert!(shown[section.as_str()].get(&key).is_some(), "{section}.{key}");
         }
     }
     // What one block does not show another does.
-    for (section, head) in [("providers", "[providers.x]"), ("models", "[models.\"a/b\"]")] {
+    for (section, head) in [
+        ("providers", "[providers.x]"),
+        ("models", "[models.\"a/b\"]"),
+        ("plans", "[plans.x]"),
+    ] {
         let blocks = shown[section].as_table().unwrap();
         for key in known_keys(head) {
             assert!(

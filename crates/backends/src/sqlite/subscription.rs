@@ -1,0 +1,354 @@
+//! Subscriptions: written to the database first, as grants are. What a change takes from a book is taken in memory
+//! before that, so that no hold takes it meanwhile, and is put back when the change is not written.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::sqlite::SqliteConnection;
+use tollgate_storage::audit::Leg;
+use tollgate_storage::subscription::{period_entry, window_entry};
+use tollgate_storage::{
+    Change, NewSubscription, Payer, Payment, Product, Result, StorageError, Subscription, SubscriptionEvent,
+    SubscriptionStore,
+};
+use tollgate_types::{AccountId, Credits, SubscriptionId, Timestamp};
+
+use super::account::conflict;
+use super::books::Book;
+use super::ids::lock;
+use super::ledger::Transfer;
+use super::{Core, Sqlite, stopped};
+use crate::rows::{EventColumns, SubscriptionColumns, id_bytes, storage_error};
+
+const INSERT: &str = "INSERT INTO subscription (id, account_id, product, subject, price, cadence, payer, allowance, \
+    anchor, period, paid_through, cancel_at_period_end, past_due_since, state, window_number) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+// The week is the journal's; only an end closes it.
+const UPDATE: &str = "UPDATE subscription SET period = $2, paid_through = $3, cancel_at_period_end = $4, \
+    past_due_since = $5, state = $6, window_number = CASE WHEN $7 THEN NULL ELSE window_number END WHERE id = $1";
+const EVENT: &str = "INSERT INTO subscription_event (subscription_id, number, kind, state, period, at) \
+    SELECT $1, count(*), $2, $3, $4, $5 FROM subscription_event WHERE subscription_id = $1";
+const GET: &str = "SELECT id, account_id, product, subject, price, cadence, payer, allowance, anchor, period, \
+    paid_through, cancel_at_period_end, past_due_since, state, window_number FROM subscription WHERE id = $1";
+const LIST: &str = "SELECT id, account_id, product, subject, price, cadence, payer, allowance, anchor, period, \
+    paid_through, cancel_at_period_end, past_due_since, state, window_number FROM subscription \
+    WHERE account_id = $1 ORDER BY id DESC";
+const DUE: &str = "SELECT id, account_id, product, subject, price, cadence, payer, allowance, anchor, period, \
+    paid_through, cancel_at_period_end, past_due_since, state, window_number FROM subscription \
+    WHERE state IN ('active', 'past_due') AND paid_through <= $1 ORDER BY paid_through, id LIMIT $2";
+const EVENTS: &str = "SELECT number, kind, state, period, at FROM subscription_event \
+    WHERE subscription_id = $1 ORDER BY number";
+
+#[async_trait]
+impl SubscriptionStore for Sqlite {
+    async fn subscribe(&self, new: NewSubscription) -> Result<Payment> {
+        let core = self.0.core.clone();
+        self.carry_through(async move { core.subscribe(new).await }).await
+    }
+
+    async fn change(&self, id: SubscriptionId, change: Change, at: Timestamp) -> Result<Payment> {
+        let core = self.0.core.clone();
+        self.carry_through(async move { core.change_subscription(id, change, at).await })
+            .await
+    }
+
+    async fn get(&self, id: SubscriptionId) -> Result<Option<Subscription>> {
+        self.subscription(id).await
+    }
+
+    async fn list(&self, account: AccountId) -> Result<Vec<Subscription>> {
+        self.flush_resolved().await?;
+        self.read(move |connection| Box::pin(list(connection, account)))
+            .await
+    }
+
+    async fn allowance(&self, account: AccountId) -> Result<Credits> {
+        let book = self.book(account)?;
+        let left = lock(&book.sums).allowance;
+        Ok(Credits::from_nanos(left))
+    }
+
+    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Subscription>> {
+        self.flush_resolved().await?;
+        self.read(move |connection| Box::pin(due(connection, now, limit)))
+            .await
+    }
+
+    async fn events(&self, id: SubscriptionId) -> Result<Vec<SubscriptionEvent>> {
+        self.read(move |connection| Box::pin(events(connection, id)))
+            .await
+    }
+}
+
+/// What a change takes from a book until it is written.
+struct Taken {
+    book: Arc<Book>,
+    fee: i64,
+    /// The plan that ends, with what was left of its week.
+    ended: Option<(Box<Subscription>, i64)>,
+}
+
+impl Taken {
+    /// Puts it back: the change was not written.
+    fn restore(self) {
+        let mut sums = lock(&self.book.sums);
+        sums.credits += self.fee;
+        if let Some((plan, left)) = self.ended {
+            sums.plan = Some(plan);
+            sums.allowance += left;
+        }
+    }
+}
+
+impl Core {
+    /// Does it to its end, even when whoever asked goes away.
+    async fn carry_through(
+        &self,
+        work: impl Future<Output = Result<Payment>> + Send + 'static,
+    ) -> Result<Payment> {
+        self.tracker
+            .spawn_on(work, &self.runtime)
+            .await
+            .map_err(stopped)?
+    }
+
+    async fn subscription(&self, id: SubscriptionId) -> Result<Option<Subscription>> {
+        self.flush_resolved().await?;
+        self.read(move |connection| Box::pin(get(connection, id))).await
+    }
+
+    async fn subscribe(&self, new: NewSubscription) -> Result<Payment> {
+        let _one_at_a_time = self.subscribing.lock().await;
+        let book = self.book(new.account)?;
+        let subscription = Subscription::begin(new);
+        let is_plan = subscription.terms.product == Product::Plan;
+        if is_plan && lock(&book.sums).plan.is_some() {
+            return Err(conflict("the account has a plan"));
+        }
+        let taken = match take(&book, &subscription, None) {
+            Ok(taken) => taken,
+            Err(available) => return Ok(Payment::Denied { available }),
+        };
+        let (written, kept) = (subscription.clone(), subscription.clone());
+        let done = self.write(
+            move |connection| Box::pin(insert(connection, written)),
+            move |()| {
+                if is_plan {
+                    let mut sums = lock(&book.sums);
+                    sums.allowance += kept.terms.allowance.nanos();
+                    sums.plan = Some(Box::new(kept));
+                }
+            },
+        );
+        finish(done.await, taken, subscription)
+    }
+
+    async fn change_subscription(
+        &self,
+        id: SubscriptionId,
+        change: Change,
+        at: Timestamp,
+    ) -> Result<Payment> {
+        let _one_at_a_time = self.subscribing.lock().await;
+        let before = self.subscription(id).await?;
+        let before = before.ok_or_else(|| StorageError::not_found(id))?;
+        let next = before.after(change, at)?;
+        let book = self.book(next.terms.account)?;
+        let taken = match take(&book, &next, Some(change)) {
+            Ok(taken) => taken,
+            Err(available) => return Ok(Payment::Denied { available }),
+        };
+        let closed = taken
+            .ended
+            .as_ref()
+            .and_then(|(plan, left)| Some((plan.window?, *left)));
+        let (written, kept) = (next.clone(), next.clone());
+        let done = self.write(
+            move |connection| Box::pin(update(connection, written, change, closed, at)),
+            move |()| {
+                let mut sums = lock(&book.sums);
+                let plan = sums.plan.as_deref_mut().filter(|plan| plan.terms.id == id);
+                if let Some(plan) = plan {
+                    let window = plan.window;
+                    *plan = Subscription { window, ..kept };
+                }
+            },
+        );
+        finish(done.await, taken, next)
+    }
+}
+
+/// Takes the fee of a period that is to be paid and the plan of a subscription that ends. What can be spent, when that
+/// does not cover the fee.
+fn take(
+    book: &Arc<Book>,
+    next: &Subscription,
+    change: Option<Change>,
+) -> std::result::Result<Taken, Credits> {
+    let pays = matches!(change, None | Some(Change::Renew { .. })) && next.terms.payer == Payer::Credits;
+    let fee = if pays { next.terms.price.nanos() } else { 0 };
+    let mut sums = lock(&book.sums);
+    if sums.credits < fee {
+        return Err(sums.balance().credits);
+    }
+    sums.credits -= fee;
+    let ends = next.state.is_terminal() && next.terms.product == Product::Plan;
+    let plan = if ends { sums.plan.take() } else { None };
+    let ended = plan.map(|plan| (plan, std::mem::take(&mut sums.allowance)));
+    drop(sums);
+    Ok(Taken {
+        book: book.clone(),
+        fee,
+        ended,
+    })
+}
+
+fn finish(done: Result<()>, taken: Taken, subscription: Subscription) -> Result<Payment> {
+    match done {
+        Ok(()) => Ok(Payment::Done(Box::new(subscription))),
+        Err(error) => {
+            taken.restore();
+            Err(error)
+        }
+    }
+}
+
+async fn insert(connection: &mut SqliteConnection, subscription: Subscription) -> Result<()> {
+    let terms = &subscription.terms;
+    let row = sqlx::query(INSERT)
+        .bind(id_bytes(terms.id.as_u128()))
+        .bind(id_bytes(terms.account.as_u128()))
+        .bind(terms.product.as_str())
+        .bind(terms.subject.to_string())
+        .bind(terms.price.nanos())
+        .bind(terms.cadence.as_str())
+        .bind(terms.payer.as_str())
+        .bind(terms.allowance.nanos())
+        .bind(terms.anchor.as_micros())
+        .bind(subscription.period)
+        .bind(terms.paid_through.as_micros())
+        .bind(i64::from(subscription.cancel_at_period_end))
+        .bind(subscription.past_due_since.map(Timestamp::as_micros))
+        .bind(subscription.state.as_str())
+        .bind(subscription.window);
+    row.execute(&mut *connection).await.map_err(storage_error)?;
+    pay(connection, &subscription, terms.anchor).await?;
+    if let Some(window) = subscription.window {
+        let open = Transfer {
+            account: terms.account,
+            entry: window_entry(terms.id, window),
+            subject: "window",
+            leg: Leg::OpenWindow,
+            amount: terms.allowance,
+            at: terms.anchor,
+        };
+        open.carry_out(connection).await?;
+    }
+    note(connection, &subscription, "created", terms.anchor).await
+}
+
+async fn update(
+    connection: &mut SqliteConnection,
+    next: Subscription,
+    change: Change,
+    closed: Option<(i64, i64)>,
+    at: Timestamp,
+) -> Result<()> {
+    let row = sqlx::query(UPDATE)
+        .bind(id_bytes(next.terms.id.as_u128()))
+        .bind(next.period)
+        .bind(next.terms.paid_through.as_micros())
+        .bind(i64::from(next.cancel_at_period_end))
+        .bind(next.past_due_since.map(Timestamp::as_micros))
+        .bind(next.state.as_str())
+        .bind(next.state.is_terminal());
+    row.execute(&mut *connection).await.map_err(storage_error)?;
+    if matches!(change, Change::Renew { .. }) {
+        pay(connection, &next, at).await?;
+    }
+    if let Some((number, left)) = closed {
+        let close = Transfer {
+            account: next.terms.account,
+            entry: window_entry(next.terms.id, number),
+            subject: "window",
+            leg: Leg::CloseWindow,
+            amount: Credits::from_nanos(left),
+            at,
+        };
+        close.carry_out(connection).await?;
+    }
+    note(connection, &next, change.as_str(), at).await
+}
+
+/// Writes the fee of the period that the subscription has reached, when credits pay it.
+async fn pay(connection: &mut SqliteConnection, subscription: &Subscription, at: Timestamp) -> Result<()> {
+    let terms = &subscription.terms;
+    if terms.payer == Payer::Provider {
+        return Ok(());
+    }
+    let fee = Transfer {
+        account: terms.account,
+        entry: period_entry(terms.id, subscription.period),
+        subject: "period",
+        leg: Leg::PlanFee,
+        amount: terms.price,
+        at,
+    };
+    fee.carry_out(connection).await
+}
+
+async fn note(
+    connection: &mut SqliteConnection,
+    subscription: &Subscription,
+    kind: &'static str,
+    at: Timestamp,
+) -> Result<()> {
+    let event = sqlx::query(EVENT)
+        .bind(id_bytes(subscription.terms.id.as_u128()))
+        .bind(kind)
+        .bind(subscription.state.as_str())
+        .bind(subscription.period)
+        .bind(at.as_micros());
+    event.execute(connection).await.map(drop).map_err(storage_error)
+}
+
+async fn get(connection: &mut SqliteConnection, id: SubscriptionId) -> Result<Option<Subscription>> {
+    let columns: Option<SubscriptionColumns> = sqlx::query_as(GET)
+        .bind(id_bytes(id.as_u128()))
+        .fetch_optional(connection)
+        .await
+        .map_err(storage_error)?;
+    columns.map(Subscription::try_from).transpose()
+}
+
+async fn list(connection: &mut SqliteConnection, account: AccountId) -> Result<Vec<Subscription>> {
+    let rows: Vec<SubscriptionColumns> = sqlx::query_as(LIST)
+        .bind(id_bytes(account.as_u128()))
+        .fetch_all(connection)
+        .await
+        .map_err(storage_error)?;
+    rows.into_iter().map(Subscription::try_from).collect()
+}
+
+async fn due(connection: &mut SqliteConnection, now: Timestamp, limit: u32) -> Result<Vec<Subscription>> {
+    let rows: Vec<SubscriptionColumns> = sqlx::query_as(DUE)
+        .bind(now.as_micros())
+        .bind(i64::from(limit))
+        .fetch_all(connection)
+        .await
+        .map_err(storage_error)?;
+    rows.into_iter().map(Subscription::try_from).collect()
+}
+
+async fn events(connection: &mut SqliteConnection, id: SubscriptionId) -> Result<Vec<SubscriptionEvent>> {
+    let rows: Vec<EventColumns> = sqlx::query_as(EVENTS)
+        .bind(id_bytes(id.as_u128()))
+        .fetch_all(connection)
+        .await
+        .map_err(storage_error)?;
+    rows.into_iter().map(SubscriptionEvent::try_from).collect()
+}
+
+/// Every statement of this file.
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[INSERT, UPDATE, EVENT, GET, LIST, DUE, EVENTS];

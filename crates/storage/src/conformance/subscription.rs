@@ -1,0 +1,446 @@
+//! [`crate::SubscriptionStore`].
+
+use tollgate_types::{AccountId, Credits, SubscriptionId, Timestamp};
+
+use super::samples::{
+    START, account, at, at_once, call, funded, hold, kind, nanos, plan, subscribe, warm_up, week,
+};
+use super::{Books, Factory};
+use crate::audit::Leg;
+use crate::{
+    Change, HoldOutcome, LedgerAccount, NewSubscription, Payer, Payment, Product, Storage, StorageErrorKind,
+    Subscription, SubscriptionState,
+};
+
+fn renew(period: i64) -> Change {
+    let weeks = 4 * (u64::try_from(period).unwrap_or(0) + 1);
+    let paid_through = week(weeks);
+    Change::Renew { period, paid_through }
+}
+
+async fn change(
+    storage: &Storage,
+    subscription: &Subscription,
+    change: Change,
+    at: Timestamp,
+) -> Subscription {
+    match storage
+        .subscriptions
+        .change(subscription.terms.id, change, at)
+        .await
+        .unwrap()
+    {
+        Payment::Done(subscription) => *subscription,
+        denied @ Payment::Denied { .. } => unreachable!("{denied:?}"),
+    }
+}
+
+/// A subscription that is made is paid for and has its first week, in one step.
+pub async fn first_fee_and_week_are_one_step(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 50).await;
+    let made = subscribe(&storage, plan(1, id, 100)).await;
+    assert_eq!(made, Subscription::begin(plan(1, id, 100)));
+    let books = Books::read(&storage).await;
+    let book = books.of(id);
+    let balances = [
+        LedgerAccount::Credits,
+        LedgerAccount::RevenuePlan,
+        LedgerAccount::Allowance,
+    ];
+    assert_eq!(balances.map(|account| book.balance(account)), [20, 30, 100]);
+    let mut legs: Vec<Leg> = book.transfers.iter().map(|transfer| transfer.leg).collect();
+    legs.sort();
+    assert_eq!(legs, [Leg::Grant, Leg::OpenWindow, Leg::PlanFee]);
+    assert_eq!(
+        storage.subscriptions.get(made.terms.id).await.unwrap(),
+        Some(made.clone())
+    );
+    assert_eq!(storage.subscriptions.list(id).await.unwrap(), [made]);
+}
+
+/// A fee that the balance does not cover leaves nothing behind, one that it covers exactly is paid.
+pub async fn fee_that_is_not_covered_writes_nothing(factory: Factory) {
+    let storage = factory.open().await;
+    let (poor, exact) = (funded(&storage, 1, 29).await, funded(&storage, 2, 30).await);
+    let before = Books::read(&storage).await;
+    let denied = storage.subscriptions.subscribe(plan(1, poor, 100)).await.unwrap();
+    assert_eq!(denied, Payment::Denied { available: nanos(29) });
+    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(storage.subscriptions.list(poor).await.unwrap(), []);
+    assert_eq!(
+        storage
+            .subscriptions
+            .events(SubscriptionId::from_u128(1))
+            .await
+            .unwrap(),
+        []
+    );
+    subscribe(&storage, plan(2, exact, 100)).await;
+    assert_eq!(
+        storage.ledger.balance(exact).await.unwrap().credits,
+        Credits::ZERO
+    );
+}
+
+/// An account has one plan that is active or past due.
+pub async fn one_plan_at_a_time(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 500).await;
+    let first = subscribe(&storage, plan(1, id, 100)).await;
+    for state in [SubscriptionState::Active, SubscriptionState::PastDue] {
+        let before = Books::read(&storage).await;
+        let second = storage.subscriptions.subscribe(plan(2, id, 100)).await;
+        assert_eq!(kind(second), StorageErrorKind::Conflict, "{state:?}");
+        assert_eq!(Books::read(&storage).await, before);
+        let _ = storage
+            .subscriptions
+            .change(first.terms.id, Change::PastDue, at(1))
+            .await;
+    }
+    let other = funded(&storage, 2, 500).await;
+    let same_id = storage.subscriptions.subscribe(plan(1, other, 100)).await;
+    assert_eq!(kind(same_id), StorageErrorKind::Conflict);
+    assert_eq!(storage.ledger.balance(other).await.unwrap().credits, nanos(500));
+}
+
+/// Of many subscriptions at once one is made, and one is paid.
+pub async fn many_at_once_are_one_plan(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 500).await;
+    warm_up(&storage, id).await;
+    let made = at_once(16, |number| {
+        let (subscriptions, new) = (storage.subscriptions.clone(), plan(number as u128, id, 100));
+        Box::pin(async move { subscriptions.subscribe(new).await.is_ok() })
+    })
+    .await;
+    assert_eq!(made.iter().filter(|made| **made).count(), 1);
+    let books = Books::read(&storage).await;
+    assert_eq!(books.of(id).balance(LedgerAccount::Credits), 470);
+    assert_eq!(books.of(id).balance(LedgerAccount::Allowance), 100);
+}
+
+/// What is no plan is paid for, has no weeks, and there may be several.
+pub async fn agents_have_no_weeks(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 100).await;
+    for number in [1, 2] {
+        let agent = NewSubscription {
+            product: Product::Agent,
+            subject: format!("agent-{number}").into(),
+            ..plan(number, id, 0)
+        };
+        assert_eq!(subscribe(&storage, agent).await.window, None);
+    }
+    let agent = storage.subscriptions.list(id).await.unwrap().pop().unwrap();
+    change(&storage, &agent, renew(1), week(4)).await;
+    let books = Books::read(&storage).await;
+    assert_eq!(books.of(id).balance(LedgerAccount::RevenuePlan), 90);
+    let outcome = storage.ledger.hold(hold(1, id, 11)).await.unwrap();
+    assert_eq!(outcome, HoldOutcome::Denied { available: nanos(10) });
+    subscribe(
+        &storage,
+        NewSubscription {
+            price: Credits::ZERO,
+            ..plan(3, id, 100)
+        },
+    )
+    .await;
+    call(&storage, hold(1, id, 11), 11).await;
+}
+
+/// Where a payment provider pays, no credits move.
+pub async fn provider_pays_nothing_here(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 0).await;
+    let mut new = plan(1, id, 100);
+    new.payer = Payer::Provider;
+    let made = subscribe(&storage, new).await;
+    change(&storage, &made, renew(1), week(4)).await;
+    let books = Books::read(&storage).await;
+    assert_eq!(books.of(id).transfers.len(), 1, "the first week");
+}
+
+/// A period is paid once, in its turn, and moves the end of what is paid for.
+pub async fn renewal_is_paid_once(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 100).await;
+    let made = subscribe(&storage, plan(1, id, 100)).await;
+    let renewed = change(&storage, &made, renew(1), week(4)).await;
+    assert_eq!((renewed.period, renewed.terms.paid_through), (1, week(8)));
+    let before = Books::read(&storage).await;
+    for period in [-1, 0, 1] {
+        let again = storage
+            .subscriptions
+            .change(made.terms.id, renew(period), week(5))
+            .await;
+        assert_eq!(kind(again), StorageErrorKind::Conflict, "{period}");
+    }
+    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(before.of(id).balance(LedgerAccount::Credits), 40);
+    call(
+        &storage,
+        crate::NewHold {
+            created_at: week(7),
+            ..hold(1, id, 100)
+        },
+        100,
+    )
+    .await;
+    assert_eq!(
+        storage.ledger.balance(id).await.unwrap().credits,
+        nanos(40),
+        "a week of the new period"
+    );
+    let later = change(&storage, &made, renew(5), week(22)).await;
+    assert_eq!(
+        (later.period, later.terms.paid_through),
+        (5, week(24)),
+        "those between are not charged"
+    );
+    assert_eq!(storage.ledger.balance(id).await.unwrap().credits, nanos(10));
+}
+
+/// Of many renewals of one period at once, as of several nodes, one is paid.
+pub async fn renewals_at_once_are_one(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 500).await;
+    let made = subscribe(&storage, plan(1, id, 100)).await;
+    warm_up(&storage, id).await;
+    let renewed = at_once(16, |_| {
+        let (subscriptions, id) = (storage.subscriptions.clone(), made.terms.id);
+        Box::pin(async move { subscriptions.change(id, renew(1), week(4)).await.is_ok() })
+    })
+    .await;
+    assert_eq!(renewed.iter().filter(|renewed| **renewed).count(), 1);
+    assert_eq!(storage.ledger.balance(id).await.unwrap().credits, nanos(440));
+}
+
+/// A renewal that the balance does not cover changes nothing; it can be tried again.
+pub async fn renewal_that_is_not_covered_changes_nothing(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 59).await;
+    let made = subscribe(&storage, plan(1, id, 100)).await;
+    let before = Books::read(&storage).await;
+    let denied = storage
+        .subscriptions
+        .change(made.terms.id, renew(1), week(4))
+        .await
+        .unwrap();
+    assert_eq!(denied, Payment::Denied { available: nanos(29) });
+    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(
+        storage.subscriptions.get(made.terms.id).await.unwrap(),
+        Some(made.clone())
+    );
+    storage
+        .ledger
+        .grant(super::samples::grant(9, id, 1))
+        .await
+        .unwrap();
+    change(&storage, &made, renew(1), week(4)).await;
+}
+
+/// Past due gives no access; what is left of the week is there again once the period is paid.
+pub async fn past_due_gives_no_access(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 90).await;
+    let made = subscribe(&storage, plan(1, id, 100)).await;
+    call(&storage, hold(1, id, 30), 30).await;
+    let owed = change(&storage, &made, Change::PastDue, at(5)).await;
+    assert_eq!(
+        (owed.state, owed.past_due_since),
+        (SubscriptionState::PastDue, Some(at(5)))
+    );
+    let outcome = storage.ledger.hold(hold(2, id, 61)).await.unwrap();
+    assert_eq!(outcome, HoldOutcome::Denied { available: nanos(60) });
+    let paid = change(&storage, &owed, renew(1), at(6)).await;
+    assert_eq!(
+        (paid.state, paid.past_due_since),
+        (SubscriptionState::Active, None)
+    );
+    call(&storage, hold(2, id, 70), 70).await;
+    assert_eq!(storage.ledger.balance(id).await.unwrap().credits, nanos(30));
+}
+
+/// What is cancelled lasts until what was paid for is over, and can be resumed until then.
+pub async fn cancel_and_resume(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 30).await;
+    let made = subscribe(&storage, plan(1, id, 100)).await;
+    let not_wanted = change(&storage, &made, Change::CancelAtPeriodEnd, at(1)).await;
+    assert!(not_wanted.cancel_at_period_end && not_wanted.state == SubscriptionState::Active);
+    call(&storage, hold(1, id, 10), 10).await;
+    let late = crate::NewHold {
+        created_at: week(4),
+        ..hold(2, id, 1)
+    };
+    let outcome = storage.ledger.hold(late.clone()).await.unwrap();
+    assert_eq!(
+        outcome,
+        HoldOutcome::Denied {
+            available: Credits::ZERO
+        }
+    );
+    let wanted = change(&storage, &not_wanted, Change::Resume, at(2)).await;
+    assert!(!wanted.cancel_at_period_end);
+    let twice = storage
+        .subscriptions
+        .change(made.terms.id, Change::Resume, at(3))
+        .await;
+    assert_eq!(kind(twice), StorageErrorKind::Conflict);
+    let end = storage
+        .subscriptions
+        .change(made.terms.id, Change::Cancel, at(3))
+        .await;
+    assert_eq!(kind(end), StorageErrorKind::Conflict, "it is wanted");
+}
+
+/// What is left of the week of a subscription that ends is gone, and it gives nothing any more.
+pub async fn end_breaks_what_is_left(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 40).await;
+    let made = subscribe(&storage, plan(1, id, 100)).await;
+    let running = super::samples::take(&storage, hold(1, id, 30)).await;
+    let made = change(&storage, &made, Change::CancelAtPeriodEnd, at(1)).await;
+    let ended = change(&storage, &made, Change::Cancel, week(4)).await;
+    assert_eq!((ended.state, ended.window), (SubscriptionState::Canceled, None));
+    storage
+        .ledger
+        .settle(super::samples::settlement(&running, 20))
+        .await
+        .unwrap();
+    let books = Books::read(&storage).await;
+    let balances = [
+        LedgerAccount::Allowance,
+        LedgerAccount::Breakage,
+        LedgerAccount::RevenueIncluded,
+    ];
+    assert_eq!(balances.map(|account| books.of(id).balance(account)), [0, 80, 20]);
+    let outcome = storage.ledger.hold(hold(2, id, 11)).await.unwrap();
+    assert_eq!(outcome, HoldOutcome::Denied { available: nanos(10) });
+    for change in [renew(1), Change::Resume, Change::Cancel, Change::Expire] {
+        let after = storage.subscriptions.change(made.terms.id, change, week(4)).await;
+        assert_eq!(kind(after), StorageErrorKind::Conflict, "{change:?}");
+    }
+    assert_eq!(Books::read(&storage).await, books);
+}
+
+/// Every change is written down, in order, and what was refused is not.
+pub async fn every_change_is_an_event(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 60).await;
+    let made = subscribe(&storage, plan(1, id, 100)).await;
+    let _ = storage
+        .subscriptions
+        .change(made.terms.id, Change::Expire, at(1))
+        .await;
+    for (number, step) in (1..).zip([
+        Change::CancelAtPeriodEnd,
+        Change::Resume,
+        Change::PastDue,
+        renew(1),
+        Change::PastDue,
+        Change::Expire,
+    ]) {
+        change(&storage, &made, step, at(number)).await;
+    }
+    let events = storage.subscriptions.events(made.terms.id).await.unwrap();
+    let told: Vec<_> = events
+        .iter()
+        .map(|event| {
+            (
+                event.number,
+                event.kind.as_str(),
+                event.state.as_str(),
+                event.period,
+            )
+        })
+        .collect();
+    let expected = [
+        (0, "created", "active", 0),
+        (1, "cancel_requested", "active", 0),
+        (2, "resumed", "active", 0),
+        (3, "past_due", "past_due", 0),
+        (4, "renewed", "active", 1),
+        (5, "past_due", "past_due", 1),
+        (6, "expired", "expired", 1),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!((events[0].at, events[6].at), (START, at(6)));
+}
+
+/// Due are active and past due ones whose paid time is over, at most as many as asked for.
+pub async fn due_are_those_whose_time_is_over(factory: Factory) {
+    let storage = factory.open().await;
+    let mut made = Vec::new();
+    for number in 1..=4 {
+        let id = funded(&storage, number, 30).await;
+        let mut new = plan(number, id, 100);
+        new.paid_through = week(u64::try_from(5 - number).unwrap());
+        made.push(subscribe(&storage, new).await);
+    }
+    change(&storage, &made[2], Change::PastDue, at(1)).await;
+    change(&storage, &made[3], Change::PastDue, at(1)).await;
+    change(&storage, &made[3], Change::Expire, at(1)).await;
+    let due = async |now, limit| -> Vec<u128> {
+        let due = storage.subscriptions.due(now, limit).await.unwrap();
+        due.iter().map(|due| due.terms.id.as_u128()).collect()
+    };
+    assert_eq!(due(week(1), 9).await, [] as [u128; 0]);
+    assert_eq!(due(week(2), 9).await, [3]);
+    assert_eq!(due(week(9), 9).await, [3, 2, 1]);
+    assert_eq!(due(week(9), 2).await, [3, 2]);
+}
+
+/// What does not exist is not found.
+pub async fn unknown_is_not_found(factory: Factory) {
+    let storage = factory.open().await;
+    let (nobody, nothing) = (account(9).id, SubscriptionId::from_u128(9));
+    let made = storage.subscriptions.subscribe(plan(1, nobody, 100)).await;
+    assert_eq!(kind(made), StorageErrorKind::NotFound);
+    let changed = storage.subscriptions.change(nothing, Change::Resume, at(1)).await;
+    assert_eq!(kind(changed), StorageErrorKind::NotFound);
+    assert_eq!(storage.subscriptions.get(nothing).await.unwrap(), None);
+    assert_eq!(storage.subscriptions.events(nothing).await.unwrap(), []);
+    assert_eq!(storage.subscriptions.list(nobody).await.unwrap(), []);
+    let left = storage.subscriptions.allowance(AccountId::from_u128(9)).await;
+    assert_eq!(kind(left), StorageErrorKind::NotFound);
+    let spendable = storage
+        .ledger
+        .spendable(nobody, std::sync::Arc::default(), START)
+        .await;
+    assert_eq!(kind(spendable), StorageErrorKind::NotFound);
+}
+
+/// Once a plan has ended there can be another, with weeks of its own.
+pub async fn new_plan_after_the_end(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 60).await;
+    let first = subscribe(&storage, plan(1, id, 100)).await;
+    call(&storage, hold(1, id, 40), 40).await;
+    change(&storage, &first, Change::PastDue, at(1)).await;
+    change(&storage, &first, Change::Expire, at(2)).await;
+    let mut new = plan(2, id, 70);
+    (new.anchor, new.subject) = (at(3), "pro".into());
+    subscribe(&storage, new).await;
+    call(
+        &storage,
+        crate::NewHold {
+            created_at: at(4),
+            ..hold(2, id, 50)
+        },
+        50,
+    )
+    .await;
+    let books = Books::read(&storage).await;
+    let book = books.of(id);
+    let balances = [
+        LedgerAccount::Credits,
+        LedgerAccount::Allowance,
+        LedgerAccount::Breakage,
+    ];
+    assert_eq!(balances.map(|account| book.balance(account)), [0, 20, 60]);
+    assert_eq!(&*book.usage[1].plan.as_ref().unwrap().name, "pro");
+    assert_eq!(storage.subscriptions.list(id).await.unwrap().len(), 2);
+}

@@ -1,0 +1,210 @@
+//! The life of a subscription, by the command line.
+
+use serde_json::{Value, json};
+use tollgate_testkit::gateway::{Storage, execute_embedded};
+
+use super::{plan_of, subscribe};
+use crate::money::holds::account_with;
+use crate::scene::{Scene, credits};
+
+const CREDIT: i64 = 1_000_000_000;
+
+#[tokio::test]
+async fn three_plans_are_offered_without_settings() {
+    let scene = Scene::start().await;
+    let plans = scene.gateway.command_line().run(&["plans", "list"]).await;
+    let told: Vec<Value> = plans
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|plan| json!([plan["name"], plan["price"], plan["allowance"], plan["cadence"]]))
+        .collect();
+    let expected = [
+        json!(["lite", "15", "5", "monthly"]),
+        json!(["max", "300", "100", "monthly"]),
+        json!(["pro", "75", "25", "monthly"]),
+    ];
+    assert_eq!(told, expected);
+    scene.finish().await;
+}
+
+#[tokio::test]
+async fn a_subscription_is_paid_cancelled_and_resumed() {
+    for storage in [Storage::Sqlite, Storage::Postgres] {
+        let scene = Scene::start_on(storage, "").await;
+        let (account, key) = account_with(&scene, 14 * CREDIT).await;
+        let command_line = scene.gateway.command_line();
+        let create = ["subscriptions", "create", "--account", &account, "--plan", "lite"];
+        let before = scene.gateway.ledger_check().await;
+        let refused = command_line.try_run(&create).await;
+        assert_eq!(refused.code, 1, "{refused:?}");
+        assert!(refused.stderr.contains("costs 15 credits"), "{refused:?}");
+        assert_eq!(scene.gateway.ledger_check().await, before, "nothing was written");
+
+        scene.gateway.grant(&account, &credits(20 * CREDIT)).await;
+        let id = subscribe(&scene.gateway, &account, "lite").await;
+        assert_eq!(scene.gateway.balance(&account).await.credits, 19 * CREDIT);
+        let second = command_line.try_run(&create).await;
+        assert!(
+            second.code != 0 && second.stderr.contains("one plan at a time"),
+            "{second:?}"
+        );
+
+        for (wish, ends) in [("cancel", true), ("resume", false)] {
+            let changed = command_line.run(&["subscriptions", wish, &id]).await;
+            assert_eq!(changed["cancel_at_period_end"], ends, "{wish}");
+            let again = command_line.try_run(&["subscriptions", wish, &id]).await;
+            assert_ne!(again.code, 0, "{wish}: {again:?}");
+        }
+        let renewed = command_line.run(&["subscriptions", "renew", &id]).await;
+        assert_eq!(
+            (&renewed["period"], &renewed["state"]),
+            (&json!(1), &json!("active"))
+        );
+        assert_eq!(scene.gateway.balance(&account).await.credits, 4 * CREDIT);
+        let plan = plan_of(&scene.gateway, &key).await;
+        assert_eq!(plan["paid_through"], renewed["paid_through"]);
+
+        let shown = command_line.run(&["subscriptions", "show", &id]).await;
+        let events = shown["events"].as_array().unwrap().iter();
+        let kinds: Vec<&str> = events.map(|event| event["kind"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["created", "cancel_requested", "resumed", "renewed"]);
+        let listed = command_line
+            .run(&["subscriptions", "list", "--account", &account])
+            .await;
+        assert_eq!(listed[0]["id"], id);
+        scene.finish().await;
+    }
+}
+
+/// A plan, a cadence, and what it costs; nothing where it has no such price.
+#[tokio::test]
+async fn a_year_of_a_monthly_plan_costs_twelve_months() {
+    let config = "[plans.month]\nprice = \"2\"\n[plans.year]\nprice = \"20\"\ncadence = \"yearly\"\n\
+                  [plans.house]\nprice = \"9\"\npayer = \"provider\"\n";
+    let scene = Scene::start_with(config).await;
+    for (plan, cadence, price) in [
+        ("month", Some("yearly"), Some(24)),
+        ("month", Some("monthly"), Some(2)),
+        ("year", None, Some(20)),
+        ("year", Some("monthly"), None),
+        ("house", None, Some(0)),
+        ("lite", None, None),
+    ] {
+        let (account, _) = account_with(&scene, 30 * CREDIT).await;
+        let mut create = vec!["subscriptions", "create", "--account", &account, "--plan", plan];
+        create.extend(cadence.iter().flat_map(|cadence| ["--cadence", cadence]));
+        let done = scene.gateway.command_line().try_run(&create).await;
+        assert_eq!(done.code == 0, price.is_some(), "{plan} {cadence:?}: {done:?}");
+        let left = 30 - price.unwrap_or(0);
+        assert_eq!(
+            scene.gateway.balance(&account).await.credits,
+            left * CREDIT,
+            "{plan} {cadence:?}"
+        );
+    }
+    scene.finish().await;
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_told_with_where_to_look() {
+    let scene = Scene::start().await;
+    let nothing = "sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c";
+    let nobody = "acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a";
+    for (arguments, advice) in [
+        (&["subscriptions", "show", nothing][..], "subscriptions list"),
+        (&["subscriptions", "cancel", nothing], "subscriptions list"),
+        (&["subscriptions", "list", "--account", nobody], "accounts list"),
+        (
+            &["subscriptions", "create", "--account", nobody, "--plan", "lite"],
+            "accounts list",
+        ),
+        (
+            &["subscriptions", "create", "--account", nobody, "--plan", "gold"],
+            "plans list",
+        ),
+    ] {
+        let done = scene.gateway.command_line().try_run(arguments).await;
+        assert!(
+            done.code != 0 && done.stderr.contains(advice),
+            "{arguments:?}: {done:?}"
+        );
+    }
+    scene.finish().await;
+}
+
+/// Changes the database of a gateway that stands still, and starts it again.
+async fn while_it_stands_still(scene: &mut Scene, statements: &str) {
+    scene.gateway.stop().await;
+    match scene.gateway.database() {
+        Some(database) => database.execute(statements).await,
+        None => execute_embedded(&scene.gateway.data().join("tollgate.db"), statements).await,
+    }
+    scene.gateway.restart().await;
+}
+
+/// A start looks at once for what is due: the first is renewed, the second past due and later expired, the third
+/// ended.
+#[tokio::test]
+async fn what_is_due_is_renewed_or_ends() {
+    const MONTH_AND_A_WEEK: i64 = 38 * 24 * 3600 * 1_000_000;
+    for storage in [Storage::Sqlite, Storage::Postgres] {
+        let config = "[plans.month]\nprice = \"2\"\nallowance = \"1\"\n";
+        let mut scene = Scene::start_on(storage, config).await;
+        let mut plans = Vec::new();
+        for balance in [5, 3, 5] {
+            let (account, key) = account_with(&scene, balance * CREDIT).await;
+            let id = subscribe(&scene.gateway, &account, "month").await;
+            plans.push((account, key, id));
+        }
+        let cancel = ["subscriptions", "cancel", &plans[2].2];
+        scene.gateway.command_line().run(&cancel).await;
+        let earlier = format!(
+            "UPDATE subscription SET anchor = anchor - {MONTH_AND_A_WEEK}, paid_through = paid_through - {MONTH_AND_A_WEEK}"
+        );
+        while_it_stands_still(&mut scene, &earlier).await;
+        for ((account, key, _), (state, balance, has_week)) in
+            plans
+                .iter()
+                .zip([("active", 1, true), ("past_due", 1, true), ("canceled", 3, false)])
+        {
+            let plan = plan_of(&scene.gateway, key).await;
+            assert_eq!(plan["status"], state, "{plan}");
+            assert_eq!(plan["weekly_window"].is_object(), has_week, "{plan}");
+            assert_eq!(
+                scene.gateway.balance(account).await.credits,
+                balance * CREDIT,
+                "{state}"
+            );
+        }
+
+        // Nothing is done twice; and what is owed for too long is not waited for any more.
+        let owed =
+            "UPDATE subscription SET past_due_since = past_due_since - 604800000000 WHERE state = 'past_due'";
+        while_it_stands_still(&mut scene, owed).await;
+        let mut told = Vec::new();
+        for (account, _, id) in &plans {
+            let shown = scene
+                .gateway
+                .command_line()
+                .run(&["subscriptions", "show", id])
+                .await;
+            let events = shown["events"].as_array().unwrap().iter();
+            let kinds: Vec<&str> = events
+                .skip(1)
+                .map(|event| event["kind"].as_str().unwrap())
+                .collect();
+            told.push((
+                kinds.join(" "),
+                scene.gateway.balance(account).await.credits / CREDIT,
+            ));
+        }
+        let expected = [
+            ("renewed", 1),
+            ("past_due expired", 1),
+            ("cancel_requested canceled", 3),
+        ];
+        assert_eq!(told, expected.map(|(kinds, credits)| (kinds.to_owned(), credits)));
+        scene.finish().await;
+    }
+}
