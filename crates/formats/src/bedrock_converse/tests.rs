@@ -291,7 +291,6 @@ fn what_would_be_lost_is_refused_with_its_place() {
         (json!({"frequency_penalty": 0.1}), "frequency_penalty"),
         (json!({"presence_penalty": -0.1}), "presence_penalty"),
         (json!({"logit_bias": {"1": 1}}), "logit_bias"),
-        (json!({"service_tier": "priority"}), "service_tier"),
         (
             json!({"tools": tools, "parallel_tool_calls": false}),
             "parallel_tool_calls",

@@ -128,8 +128,6 @@ pub struct ChatHead<'a> {
     pub reasoning_effort: Option<&'static str>,
     /// Sampling temperature, 0 to 2: some models take less.
     pub temperature: Option<f64>,
-    /// `auto`, `default`, `flex`, `scale`, `priority` or `fast`.
-    pub service_tier: Option<&'static str>,
     /// Whether the caller wants the answer stored.
     pub store: bool,
     /// What of the conversation is not text.
@@ -154,7 +152,6 @@ impl ChatHead<'_> {
             audio_output: self.audio_output,
             reasoning_effort: self.reasoning_effort,
             temperature: self.temperature,
-            service_tier: self.service_tier,
             store: self.store,
             media: self.media,
             present: self.present,

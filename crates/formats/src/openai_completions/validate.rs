@@ -143,9 +143,7 @@ fn value<'a>(
         Field::Suffix | Field::User => {
             reader.string_at(path)?;
         }
-        Field::ServiceTier => {
-            reader.word_at(options::SERVICE_TIERS, path)?;
-        }
+        Field::ServiceTier => options::service_tier(reader, path)?,
         Field::Stop => options::stop(reader, path)?,
         Field::LogitBias => options::logit_bias(reader, path)?,
     }

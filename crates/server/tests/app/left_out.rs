@@ -113,9 +113,12 @@ async fn a_tier_of_completions_is_what_it_is_in_a_chat() {
     for (model, tier, status) in [
         (MODELS[1], "flex", 400),
         (MODELS[1], "default", 200),
-        (MODELS[2], "flex", 200),
+        (MODELS[2], "flex", 400),
+        (MODELS[2], "priority", 400),
+        (MODELS[2], "auto", 200),
         (MODELS[1], "golden", 400),
     ] {
+        // Another tier has another price, whoever serves it.
         let both = [
             scene
                 .post(&tenant, "/v1/chat/completions", &chat(model, tier))
@@ -131,8 +134,8 @@ async fn a_tier_of_completions_is_what_it_is_in_a_chat() {
             );
             if status == 400 {
                 assert_eq!(answer.body["error"]["param"], "service_tier");
-            } else if tier == "flex" {
-                assert_eq!(scene.sent().unwrap()["service_tier"], "flex");
+            } else if model == MODELS[2] {
+                assert_eq!(scene.sent().unwrap()["service_tier"], tier);
             }
         }
     }

@@ -151,7 +151,7 @@ impl<'a> Request<'a> {
             Field::ReasoningEffort => {
                 head.reasoning_effort = Some(reader.word_at(options::REASONING_EFFORTS, path)?);
             }
-            Field::ServiceTier => head.service_tier = Some(reader.word_at(options::SERVICE_TIERS, path)?),
+            Field::ServiceTier => options::service_tier(reader, path)?,
             Field::Store => head.store = reader.boolean_at(path)?,
             Field::Modalities => head.audio_output = options::modalities(reader, path)?,
             Field::Tools => head.tools += tools::tools(reader, path)?,
@@ -224,7 +224,6 @@ impl ChatHead<'_> {
             audio_output: false,
             reasoning_effort: None,
             temperature: None,
-            service_tier: None,
             store: false,
             media: Default::default(),
             present: 0,

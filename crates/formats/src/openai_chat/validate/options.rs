@@ -7,7 +7,17 @@ use crate::json::{Kind, Path, Reader};
 use crate::lossless::Span;
 
 pub(super) const REASONING_EFFORTS: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh", "max"];
-pub(crate) const SERVICE_TIERS: &[&str] = &["auto", "default", "flex", "scale", "priority", "fast"];
+const SERVICE_TIERS: &[&str] = &[
+    "auto",
+    "default",
+    "flex",
+    "scale",
+    "priority",
+    "fast",
+    "ultrafast",
+];
+/// Those that are charged at the list prices.
+const USUAL_TIERS: &[&str] = &["auto", "default"];
 const LEVELS: &[&str] = &["low", "medium", "high"];
 const CACHE_RETENTIONS: &[&str] = &["in_memory", "in-memory", "24h"];
 const AUDIO_FORMATS: &[&str] = &["wav", "aac", "mp3", "flac", "opus", "pcm16"];
@@ -74,6 +84,17 @@ pub(super) fn once(seen: &mut u32, bit: u32, path: &Path<'_>, key: &str) -> Resu
     }
     *seen |= 1 << bit;
     Ok(())
+}
+
+/// The tier in which a request is worked on: one with a price of its own would be charged wrongly.
+pub(crate) fn service_tier(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    let tier = reader.word_at(SERVICE_TIERS, path)?;
+    match USUAL_TIERS.contains(&tier) {
+        true => Ok(()),
+        false => Err(path.unsupported(
+            "must be 'auto' or 'default': other tiers have prices of their own, which are not charged here",
+        )),
+    }
 }
 
 /// What `stream_options` says and where.

@@ -103,7 +103,7 @@ fn fields_within_bounds_are_accepted() {
         r#""metadata":{}"#,
         r#""metadata":{"k":"v"}"#,
         r#""service_tier":"auto""#,
-        r#""service_tier":"fast""#,
+        r#""service_tier":"default""#,
         r#""modalities":["text"]"#,
         r#""modalities":["text","audio"],"audio":{"voice":"alloy","format":"wav"}"#,
         r#""audio":{"voice":{"id":"v"},"format":"pcm16"}"#,
@@ -711,7 +711,7 @@ fn unknown_fields_are_listed_and_judged_later() {
 #[test]
 fn the_head_tells_what_is_asked_for() {
     let body = with_fields(
-        r#""stream":true,"stream_options":{"include_usage":true},"max_tokens":9,"n":3,"tools":[{"type":"function","function":{"name":"f"}}],"functions":[{"name":"g"}],"response_format":{"type":"json_schema","json_schema":{"name":"x"}},"logprobs":true,"reasoning_effort":"low","temperature":0.5,"service_tier":"flex","store":true,"modalities":["text","audio"],"audio":{"format":"wav","voice":"v"},"seed":null"#,
+        r#""stream":true,"stream_options":{"include_usage":true},"max_tokens":9,"n":3,"tools":[{"type":"function","function":{"name":"f"}}],"functions":[{"name":"g"}],"response_format":{"type":"json_schema","json_schema":{"name":"x"}},"logprobs":true,"reasoning_effort":"low","temperature":0.5,"service_tier":"default","store":true,"modalities":["text","audio"],"audio":{"format":"wav","voice":"v"},"seed":null"#,
     );
     let head = accepted(&body);
     assert_eq!(head.model, "m");
@@ -725,7 +725,6 @@ fn the_head_tells_what_is_asked_for() {
     assert_eq!(head.response_format, ResponseFormatKind::JsonSchema);
     assert_eq!(head.reasoning_effort, Some("low"));
     assert_eq!(head.temperature, Some(0.5));
-    assert_eq!(head.service_tier, Some("flex"));
     assert!(head.has(Field::Tools) && head.has(Field::Model));
     assert!(!head.has(Field::Seed) && !head.has(Field::User));
 

@@ -2,6 +2,7 @@
 
 use crate::error::Flaw;
 use crate::json::{Path, Reader, once, open_keys, open_object, small_object};
+use crate::openai_chat::validate::options::service_tier;
 use crate::request::ResponseFormatKind;
 
 /// The least cap on output tokens.
@@ -9,15 +10,6 @@ pub(super) const LEAST_OUTPUT: i64 = 16;
 
 const EFFORTS: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 const SUMMARIES: &[&str] = &["auto", "concise", "detailed"];
-const SERVICE_TIERS: &[&str] = &[
-    "auto",
-    "default",
-    "flex",
-    "scale",
-    "priority",
-    "fast",
-    "ultrafast",
-];
 const CACHE_RETENTIONS: &[&str] = &["in_memory", "in-memory", "24h"];
 
 /// What may be asked for besides the answer.
@@ -60,9 +52,7 @@ pub(super) fn plain(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Res
         "parallel_tool_calls" => {
             reader.boolean_at(path)?;
         }
-        "service_tier" => {
-            reader.word_at(SERVICE_TIERS, path)?;
-        }
+        "service_tier" => service_tier(reader, path)?,
         "prompt_cache_retention" => {
             reader.word_at(CACHE_RETENTIONS, path)?;
         }

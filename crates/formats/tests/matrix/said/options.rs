@@ -177,11 +177,6 @@ pub fn all() -> Vec<Feature> {
             ["prompt_cache_key", "prompt_cache_key", "", "prompt_cache_key", ""],
             &json!("k"),
         ),
-        option(
-            "another tier",
-            ["service_tier", "service_tier", "", "service_tier", ""],
-            &json!("flex"),
-        ),
         Feature::new(
             "the usual tier",
             "",

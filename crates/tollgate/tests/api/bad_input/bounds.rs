@@ -82,11 +82,7 @@ fn bounds() -> Vec<Bound> {
             json!(["extreme", "", 1]),
         ),
         bound("verbosity", words(&["low", "medium", "high"]), json!(["loud", 2])),
-        bound(
-            "service_tier",
-            words(&["auto", "default", "flex", "scale", "priority", "fast"]),
-            json!(["first", 1]),
-        ),
+        bound("service_tier", words(&["auto", "default"]), json!(["first", 1])),
         bound("user", json!(["u", ""]), json!([5, {}])),
         bound(
             "safety_identifier",

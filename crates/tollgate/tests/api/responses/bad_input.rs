@@ -67,6 +67,11 @@ fn of_settings() -> Vec<(Value, &'static str, &'static str)> {
         ),
         (json!({"truncation": "none"}), INVALID, "truncation"),
         (json!({"service_tier": "slow"}), INVALID, "service_tier"),
+        (
+            json!({"service_tier": "priority"}),
+            "unsupported_parameter",
+            "service_tier",
+        ),
         (json!({"metadata": pairs}), INVALID, "metadata"),
         (json!({"metadata": {"k": "v".repeat(513)}}), INVALID, "metadata.k"),
         (json!({"metadata": {"k".repeat(65): "v"}}), INVALID, "metadata"),

@@ -106,7 +106,7 @@ async fn a_request_is_forwarded_as_it_is() {
             {"type": "local_shell"},
             {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "g"}]},
         ],
-        "instructions": "i", "reasoning": {"effort": "high"}, "truncation": "auto", "service_tier": "flex",
+        "instructions": "i", "reasoning": {"effort": "high"}, "truncation": "auto", "service_tier": "default",
         "metadata": {"a": "b"}, "prompt_cache_key": "k", "include": ["reasoning.encrypted_content"],
     });
     let mut body = saying(NATIVE, "", members);
