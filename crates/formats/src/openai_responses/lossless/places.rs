@@ -8,7 +8,7 @@ use tollgate_types::{Credits, Usage};
 use super::super::identity::Identity;
 use super::super::usage::{encode_usage, read_usage, with_cost};
 use super::json_string;
-use crate::error::Flaw;
+use crate::error::{DecodeError, Flaw};
 use crate::json::{Kind, Reader};
 use crate::lossless::Span;
 
@@ -37,14 +37,17 @@ impl ObjectPlaces {
         self.store
     }
 
-    /// Reads the object under the cursor.
+    /// Reads the object under the cursor. One without members is no response, and what is put before its members would have
+    /// none to stand before.
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Flaw> {
         reader.begin_object()?;
+        let mut is_empty = true;
         let mut places = ObjectPlaces {
             open: reader.end(),
             ..ObjectPlaces::default()
         };
         while let Some(key) = reader.key()? {
+            is_empty = false;
             let start = reader.place();
             let kind = reader.kind()?;
             match (&*key.name, kind) {
@@ -77,7 +80,10 @@ impl ObjectPlaces {
                 _ => {}
             }
         }
-        Ok(places)
+        match is_empty {
+            true => Err(DecodeError::missing("id").into()),
+            false => Ok(places),
+        }
     }
 
     /// What it says was consumed.
