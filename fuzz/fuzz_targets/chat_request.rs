@@ -60,11 +60,21 @@ fn expected(before: &Value, edits: &RequestEdits<'_>, known: impl Fn(&str) -> bo
         CapName::MaxTokens => CAPS[1],
         _ => CAPS[0],
     };
-    let filled = |name: &str| sent.get(name).filter(|cap| !cap.is_null()).cloned();
+    // A smaller cap of the gateway's takes the place of the caller's.
+    let smaller = |cap: &Value| match (cap.as_u64(), edits.clamp_output) {
+        (Some(asked), Some(clamp)) if clamp < asked => json!(clamp),
+        _ => cap.clone(),
+    };
+    let filled = |name: &str| sent.get(name).filter(|cap| !cap.is_null()).map(smaller);
     let cap = filled(wanted).or_else(|| CAPS.into_iter().find_map(filled));
     let as_sent = edits.cap_name == CapName::AsSent && (cap.is_some() || edits.clamp_output.is_none());
     let mut out: Map<String, Value> = sent.clone();
     out.retain(|name, _| known(name) && (as_sent || !CAPS.contains(&name.as_str())));
+    for name in CAPS.iter().filter(|_| as_sent) {
+        if let Some(cap) = out.get_mut(*name) {
+            *cap = smaller(cap);
+        }
+    }
     if !as_sent && let Some(cap) = cap.or(edits.clamp_output.map(Value::from)) {
         out.insert(wanted.to_owned(), cap);
     }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_catalog::Model;
-use tollgate_storage::{HoldOutcome, LedgerStore, NewHold, Settlement, StorageError, StorageErrorKind};
+use tollgate_storage::{
+    HoldOutcome, LedgerStore, NewHold, Settlement, Spendable, StorageError, StorageErrorKind,
+};
 use tollgate_types::money::Discount;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
@@ -12,7 +14,7 @@ use tollgate_types::{
     Usage,
 };
 
-use crate::quote::{Demand, Quote, is_worth_counting, quote, quote_covered};
+use crate::quote::{Demand, Quote, Room, TooDear, is_worth_counting, quote, quote_covered};
 use crate::verdict::Verdict;
 
 /// For whom and for what a hold is taken.
@@ -28,10 +30,25 @@ pub struct HoldRequest {
     pub public_model: Arc<str>,
     /// The path of the endpoint.
     pub endpoint: &'static str,
+    /// The most that the caller allows it to cost.
+    pub max_cost: Option<Credits>,
     /// When the request was accepted.
     pub accepted_at: Timestamp,
     /// How long the call can run at the most.
     pub lifetime: Duration,
+}
+
+/// What would be held for a request, and who would pay it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preview {
+    /// The hold.
+    pub quote: Quote,
+    /// What it was made for, with its text counted if it had to be.
+    pub demand: Demand,
+    /// What the account can spend on it.
+    pub spendable: Spendable,
+    /// Whether that is enough.
+    pub is_covered: bool,
 }
 
 /// What was agreed when the hold was taken; later changes of the catalog do not touch it.
@@ -71,11 +88,14 @@ pub struct Charge {
     pub outcome: Outcome,
 }
 
+/// How often a hold is tried: in full, by what the account has, and once more when somebody else was faster.
+const ATTEMPTS: u32 = 3;
+
 impl Hold {
-    /// Takes a hold for the most that the call can cost. Where the balance does not cover it by the bytes of the request,
-    /// `count` is asked what its text is in tokens, if that may help. A caller that set no cap and cannot afford the
-    /// model's maximum gets the largest affordable cap, if that is at least 1,024 tokens; otherwise 402, and nothing is
-    /// written.
+    /// Takes a hold for the most that the call can cost. Where that is more than the caller allows or the account has, by
+    /// the bytes of the request, `count` is asked what its text is in tokens, if that may help. A caller that allows less
+    /// gets the largest output that it pays for, or 422 if there is none. One that set no cap and cannot afford the model's
+    /// maximum gets the largest affordable cap, if that is at least 1,024 tokens; otherwise 402. Nothing is written then.
     pub async fn take<F>(
         ledger: &dyn LedgerStore,
         request: &HoldRequest,
@@ -86,42 +106,78 @@ impl Hold {
     where
         F: Future<Output = Option<Demand>>,
     {
-        let full = quote(model, &demand);
-        let available = match try_hold(ledger, request, model, full.amount).await? {
-            HoldOutcome::Held { .. } => return Ok(Self::new(request, model, demand, full)),
-            HoldOutcome::Denied { available } => available,
+        let mut wanted = Wanted::new(model, demand, count);
+        let mut room = Room {
+            max_cost: request.max_cost,
+            available: Credits::MAX,
         };
-        let counted = match is_worth_counting(model, &demand, available) {
-            true => count().await,
-            false => None,
-        };
-        let demand = counted.unwrap_or(demand);
-        let Some(covered) = quote_covered(model, &demand, available) else {
-            let needed = quote(model, &demand).amount;
-            return Err(insufficient(needed, available, &demand));
-        };
-        match try_hold(ledger, request, model, covered.amount).await? {
-            HoldOutcome::Held { .. } => Ok(Self::new(request, model, demand, covered)),
-            HoldOutcome::Denied { available } => Err(insufficient(covered.amount, available, &demand)),
+        let mut attempt = 1;
+        loop {
+            let quote = wanted.quote(room).await;
+            let quote = quote.map_err(|dear| too_dear(dear, room, &wanted.demand))?;
+            match try_hold(ledger, request, model, quote.amount).await? {
+                HoldOutcome::Held { .. } => return Ok(Self::new(request, model, wanted.demand, quote)),
+                HoldOutcome::Denied { available } if attempt < ATTEMPTS => room.available = available,
+                HoldOutcome::Denied { available } => {
+                    return Err(insufficient(quote.amount, available, &wanted.demand));
+                }
+            }
+            attempt += 1;
         }
     }
 
-    /// Refuses what the account cannot pay now, and takes nothing: before work that is for nothing when the hold is denied.
-    /// What counting may make affordable is let through.
+    /// What [`Hold::take`] would take now, and takes nothing. 422 as there; who cannot pay is told what would be held.
+    pub async fn preview<F>(
+        ledger: &dyn LedgerStore,
+        request: &HoldRequest,
+        model: &Model,
+        demand: Demand,
+        count: impl FnOnce() -> F,
+    ) -> Result<Preview, Error>
+    where
+        F: Future<Output = Option<Demand>>,
+    {
+        let spendable = spendable(ledger, request.account, model, request.accepted_at).await?;
+        let mut wanted = Wanted::new(model, demand, count);
+        let mut room = Room {
+            max_cost: request.max_cost,
+            available: spendable.total(),
+        };
+        let covered = wanted.quote(room).await;
+        let is_covered = covered.is_ok();
+        let quote = match covered {
+            Err(TooDear::Balance { .. }) => {
+                room.available = Credits::MAX;
+                wanted.quote(room).await
+            }
+            known => known,
+        };
+        Ok(Preview {
+            quote: quote.map_err(|dear| too_dear(dear, room, &wanted.demand))?,
+            demand: wanted.demand,
+            spendable,
+            is_covered,
+        })
+    }
+
+    /// Refuses what the caller does not allow or the account cannot pay now, and takes nothing: before work that is for
+    /// nothing when the hold is denied. What counting may let through is let through.
     pub async fn check(
         ledger: &dyn LedgerStore,
         account: AccountId,
         model: &Model,
         demand: &Demand,
+        max_cost: Option<Credits>,
         at: Timestamp,
     ) -> Result<(), Error> {
-        let needed = quote(model, demand).amount;
-        let spendable = ledger.spendable(account, model.not_covered_by.clone(), at).await;
-        let available = spendable.map_err(hold_error)?;
-        if quote_covered(model, demand, available).is_some() || is_worth_counting(model, demand, available) {
-            return Ok(());
+        let room = Room {
+            max_cost,
+            available: spendable(ledger, account, model, at).await?.total(),
+        };
+        match quote_covered(model, demand, room) {
+            Err(dear) if !is_worth_counting(model, demand, room) => Err(too_dear(dear, room, demand)),
+            _ => Ok(()),
         }
-        Err(insufficient(needed, available, demand))
     }
 
     fn new(request: &HoldRequest, model: &Model, demand: Demand, quote: Quote) -> Self {
@@ -189,6 +245,50 @@ impl Hold {
     }
 }
 
+/// A demand whose text is counted at most once, and only where that may help.
+struct Wanted<'a, C> {
+    model: &'a Model,
+    demand: Demand,
+    count: Option<C>,
+}
+
+impl<'a, C, F> Wanted<'a, C>
+where
+    C: FnOnce() -> F,
+    F: Future<Output = Option<Demand>>,
+{
+    fn new(model: &'a Model, demand: Demand, count: C) -> Self {
+        Self {
+            model,
+            demand,
+            count: Some(count),
+        }
+    }
+
+    async fn quote(&mut self, room: Room) -> Result<Quote, TooDear> {
+        let full = quote(self.model, &self.demand);
+        if room.covers(full.amount) {
+            return Ok(full);
+        }
+        if is_worth_counting(self.model, &self.demand, room)
+            && let Some(count) = self.count.take()
+        {
+            self.demand = count().await.unwrap_or(self.demand);
+        }
+        quote_covered(self.model, &self.demand, room)
+    }
+}
+
+async fn spendable(
+    ledger: &dyn LedgerStore,
+    account: AccountId,
+    model: &Model,
+    at: Timestamp,
+) -> Result<Spendable, Error> {
+    let spendable = ledger.spendable(account, model.not_covered_by.clone(), at).await;
+    spendable.map_err(hold_error)
+}
+
 /// The first hold of a request has the request's own value, so that a usage row is found by request id.
 fn first_hold(request: RequestId) -> HoldId {
     HoldId::from_u128(request.as_u128())
@@ -228,6 +328,29 @@ fn hold_error(error: StorageError) -> Error {
         }
         _ => Error::internal(error),
     }
+}
+
+fn too_dear(dear: TooDear, room: Room, demand: &Demand) -> Error {
+    match dear {
+        TooDear::Balance { needed } => insufficient(needed, room.available, demand),
+        TooDear::Allowed { least } => not_allowed(least, room.max_cost.unwrap_or_default(), demand),
+    }
+}
+
+/// The header with which a caller says what a call may cost.
+const MAX_COST: &str = "x-max-cost";
+
+fn not_allowed(least: Credits, most: Credits, demand: &Demand) -> Error {
+    let answer = if demand.is_input_only() {
+        ""
+    } else {
+        ", with the shortest answer,"
+    };
+    let message = format!(
+        "'{MAX_COST}' is {most} and this request{answer} can cost {least} credits. Allow at least {least}, or send less \
+         input."
+    );
+    Error::new(ErrorCode::ParameterOutOfRange, message).with_param(MAX_COST)
 }
 
 fn insufficient(needed: Credits, available: Credits, demand: &Demand) -> Error {

@@ -12,7 +12,7 @@ pub mod sweep;
 pub mod verdict;
 
 pub use check::{CheckReport, Fault, check_ledger};
-pub use hold::{Charge, Hold, HoldRequest, Terms};
+pub use hold::{Charge, Hold, HoldRequest, Preview, Terms};
 pub use plans::{Plan, Plans};
-pub use quote::{CountedText, Demand, Quote, quote};
+pub use quote::{CountedText, Demand, Item, Quote, quote};
 pub use verdict::{Ending, Evidence, Verdict, verdict};

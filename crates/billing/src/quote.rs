@@ -1,7 +1,8 @@
 //! The most that a call can cost, before it is made.
 
 use tollgate_catalog::Model;
-use tollgate_types::{Credits, Tokenizer, Usage};
+use tollgate_types::money::{Discount, UNITS_PER_PRICE};
+use tollgate_types::{Credits, Tokenizer, Unit, Usage};
 
 /// Tokens that wrap one message in a model's chat template.
 const TOKENS_PER_MESSAGE: u64 = 8;
@@ -15,14 +16,17 @@ pub const FALLBACK_OUTPUT_CAP: u64 = 32_768;
 /// The least cap that a caller who sent none is given when the balance does not cover more.
 pub const LEAST_CLAMP: u64 = 1_024;
 
+/// The least cap that a caller who says what a call may cost is given: some upstreams take no smaller one.
+pub const LEAST_OUTPUT: u64 = 16;
+
 /// Tokens by which each counted text may be more for its provider than for the tokenizer that is published.
 const MARGIN_PER_TEXT: u64 = 8;
 
 /// The same as a share of its tokens: one in so many.
 const MARGIN_SHARE: u64 = 16;
 
-/// Counting is left out where the input, by its bytes, takes less than this share of the balance, one in so many: the cap
-/// on output that the balance covers would hardly rise.
+/// Counting is left out where the input, by its bytes, takes less than this share of the room, one in so many: the cap on
+/// output that there is room for would hardly rise.
 const SMALL_SHARE: i64 = 16;
 
 /// Texts of a request that a tokenizer has counted.
@@ -51,6 +55,8 @@ pub struct Demand {
     pub images: u64,
     /// The caller's cap on output tokens of one answer; zero where there is no output, as for embeddings.
     pub max_tokens: Option<u64>,
+    /// Output tokens that the request sets apart for reasoning: an upstream refuses a cap that leaves nothing besides.
+    pub reasoning_budget: u64,
     /// Answers asked for.
     pub n: u64,
     /// Whether some of the input may be kept in the provider's cache for an hour.
@@ -107,6 +113,87 @@ pub struct Quote {
     pub must_clamp: bool,
 }
 
+/// One class of tokens of a quote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Which class.
+    pub unit: Unit,
+    /// The most of them.
+    pub tokens: u64,
+    /// Nano-credits for a million, at the dearest that may apply.
+    pub price: Credits,
+}
+
+impl Item {
+    /// What they cost by themselves.
+    pub fn cost(&self) -> Credits {
+        Credits::from_price_sum(self.sum(), Discount::NONE)
+    }
+
+    fn sum(&self) -> i128 {
+        i128::from(self.tokens).saturating_mul(i128::from(self.price.nanos()))
+    }
+}
+
+impl Quote {
+    /// What the amount is made of: it is the sum of these, rounded once.
+    pub fn items(&self, model: &Model, demand: &Demand) -> [Item; 2] {
+        items(model, demand, self.output_cap)
+    }
+}
+
+fn items(model: &Model, demand: &Demand, output_cap: u64) -> [Item; 2] {
+    let input = demand.input_bound();
+    [
+        Item {
+            unit: Unit::Input,
+            tokens: input,
+            price: model.prices.highest_input(input, demand.caches_for_an_hour),
+        },
+        Item {
+            unit: Unit::Output,
+            tokens: output_cap.saturating_mul(demand.n.max(1)),
+            price: model.prices.highest_output(input),
+        },
+    ]
+}
+
+/// What a call may be held for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// The most that the caller allows the call to cost.
+    pub max_cost: Option<Credits>,
+    /// What the account can spend.
+    pub available: Credits,
+}
+
+impl Room {
+    /// Whether there is room for all of an amount.
+    pub(crate) fn covers(&self, amount: Credits) -> bool {
+        amount <= self.least()
+    }
+
+    fn least(&self) -> Credits {
+        self.max_cost
+            .map_or(self.available, |most| most.min(self.available))
+    }
+}
+
+/// Why a call has no quote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooDear {
+    /// It can cost more than the caller allows, however short its answer is.
+    Allowed {
+        /// The least that would do.
+        least: Credits,
+    },
+    /// The account cannot pay it.
+    Balance {
+        /// What it would have to have.
+        needed: Credits,
+    },
+}
+
 /// Quotes a call. The bound holds for every answer that respects the output cap.
 pub fn quote(model: &Model, demand: &Demand) -> Quote {
     let ceiling = model.output_ceiling();
@@ -124,43 +211,41 @@ pub fn quote(model: &Model, demand: &Demand) -> Quote {
 }
 
 /// The quote for the largest output that `available` covers, when that is worth having. Only for callers that set no
-/// cap of their own: a caller's cap is never changed.
+/// cap of their own: a caller's cap is never changed for want of credits.
 pub fn quote_within(model: &Model, demand: &Demand, available: Credits) -> Option<Quote> {
-    if demand.max_tokens.is_some() {
-        return None;
+    match demand.max_tokens {
+        Some(_) => None,
+        None => clamped(model, demand, available, LEAST_CLAMP),
     }
-    let input_only = bound(model, demand, 0);
-    let for_output = i128::from(available.checked_sub(input_only)?.nanos());
-    let per_token_in_millionths = i128::from(model.prices.highest_output(demand.input_bound()).nanos())
-        .max(1)
-        * i128::from(demand.n.max(1));
-    // One nano-credit is kept back for the rounding of the sum.
-    let affordable = ((for_output - 1).max(0) * 1_000_000) / per_token_in_millionths;
-    let affordable = u64::try_from(affordable).unwrap_or(0);
-    let full = quote(model, demand).output_cap;
-    let output_cap = affordable.min(full);
-    if output_cap < LEAST_CLAMP {
-        return None;
-    }
-    Some(Quote {
-        amount: bound(model, demand, output_cap),
-        output_cap,
-        must_clamp: true,
-    })
 }
 
-/// The quote that `available` covers: the full one, or the largest that there is for callers that set no cap.
-pub fn quote_covered(model: &Model, demand: &Demand, available: Credits) -> Option<Quote> {
+/// The quote that there is room for. Who allows a call to cost so much and no more gets the largest output that it pays
+/// for; who cannot pay what is left gets what [`quote_within`] says.
+pub fn quote_covered(model: &Model, demand: &Demand, room: Room) -> Result<Quote, TooDear> {
     let full = quote(model, demand);
-    if full.amount <= available {
-        return Some(full);
+    let asked = match room.max_cost {
+        Some(most) if most < full.amount => {
+            let least = demand
+                .reasoning_budget
+                .saturating_add(1)
+                .max(LEAST_OUTPUT)
+                .min(full.output_cap);
+            let beyond = || TooDear::Allowed {
+                least: bound(model, demand, least),
+            };
+            clamped(model, demand, most, least).ok_or_else(beyond)?
+        }
+        _ => full,
+    };
+    if asked.amount <= room.available {
+        return Ok(asked);
     }
-    quote_within(model, demand, available)
+    quote_within(model, demand, room.available).ok_or(TooDear::Balance { needed: asked.amount })
 }
 
-/// Whether counting the text of a request whose full quote is not covered may change what the caller gets. Nobody who
-/// cannot pay in any case makes the gateway count.
-pub fn is_worth_counting(model: &Model, demand: &Demand, available: Credits) -> bool {
+/// Whether counting the text of a request may change what the caller gets, when there is no room for its full quote.
+/// Nobody who cannot pay in any case makes the gateway count.
+pub fn is_worth_counting(model: &Model, demand: &Demand, room: Room) -> bool {
     if model.tokenizer.is_none() {
         return false;
     }
@@ -168,28 +253,33 @@ pub fn is_worth_counting(model: &Model, demand: &Demand, available: Credits) -> 
         text_bytes: demand.text_bytes / Tokenizer::LONGEST_TOKEN,
         ..*demand
     };
-    if quote_covered(model, &fewest, available).is_none() {
+    if quote_covered(model, &fewest, room).is_err() {
         return false;
     }
-    let is_small = bound(model, demand, 0).nanos() < available.nanos() / SMALL_SHARE;
-    !(is_small && quote_within(model, demand, available).is_some())
+    let is_small = bound(model, demand, 0).nanos() < room.least().nanos() / SMALL_SHARE;
+    !(is_small && quote_covered(model, demand, room).is_ok())
+}
+
+/// The quote for the largest output that an amount covers, if that is at least so much.
+fn clamped(model: &Model, demand: &Demand, amount: Credits, least: u64) -> Option<Quote> {
+    let [input, output] = items(model, demand, 1);
+    let left = i128::from(amount.nanos()) * UNITS_PER_PRICE - input.sum();
+    let affordable = match output.sum() {
+        _ if left < 0 => return None,
+        0 => u64::MAX,
+        price => u64::try_from(left / price).unwrap_or(u64::MAX),
+    };
+    let output_cap = affordable.min(quote(model, demand).output_cap);
+    (output_cap >= least).then(|| Quote {
+        amount: bound(model, demand, output_cap),
+        output_cap,
+        must_clamp: true,
+    })
 }
 
 fn bound(model: &Model, demand: &Demand, output_cap: u64) -> Credits {
-    let input_tokens = demand.input_bound();
-    let input = i128::from(input_tokens)
-        * i128::from(
-            model
-                .prices
-                .highest_input(input_tokens, demand.caches_for_an_hour)
-                .nanos(),
-        );
-    let output_tokens = i128::from(output_cap) * i128::from(demand.n.max(1));
-    let output = output_tokens.saturating_mul(i128::from(model.prices.highest_output(input_tokens).nanos()));
-    Credits::from_price_sum(
-        input.saturating_add(output),
-        tollgate_types::money::Discount::NONE,
-    )
+    let [input, output] = items(model, demand, output_cap);
+    Credits::from_price_sum(input.sum().saturating_add(output.sum()), Discount::NONE)
 }
 
 /// A likely usage for a call that ended without a report.
@@ -197,7 +287,12 @@ pub fn estimated_usage(demand: &Demand, output_bytes: u64) -> Usage {
     let output = if demand.is_input_only() {
         0
     } else {
-        output_bytes.div_ceil(4)
+        output_tokens(output_bytes)
     };
     Usage::tokens(demand.input_estimate(), output)
+}
+
+/// A likely number of tokens in so many bytes of output.
+pub fn output_tokens(bytes: u64) -> u64 {
+    bytes.div_ceil(4)
 }

@@ -1,9 +1,9 @@
 //! The one table of what is charged when (docs/money.md shows it), for every format and modality of text.
 
-use tollgate_types::Usage;
 use tollgate_types::usage::Outcome;
+use tollgate_types::{Unit, Usage};
 
-use crate::quote::{Demand, estimated_usage};
+use crate::quote::{Demand, estimated_usage, output_tokens};
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum Ending {
     CallerGoneDrained,
     /// The caller left and the upstream was cut off.
     CallerGoneCut,
+    /// The gateway ended the answer at its cap and cut the upstream off.
+    Stopped,
     /// The upstream failed.
     UpstreamError,
     /// The upstream was silent for too long.
@@ -45,7 +47,7 @@ pub struct Verdict {
 /// no report came.
 pub fn verdict(ending: Ending, evidence: &Evidence, demand: &Demand) -> Verdict {
     let outcome = match ending {
-        Ending::Complete => Outcome::Ok,
+        Ending::Complete | Ending::Stopped => Outcome::Ok,
         Ending::CallerGoneDrained | Ending::CallerGoneCut => Outcome::ClientGone,
         Ending::UpstreamError => Outcome::UpstreamError,
         Ending::Timeout => Outcome::Timeout,
@@ -55,6 +57,12 @@ pub fn verdict(ending: Ending, evidence: &Evidence, demand: &Demand) -> Verdict 
         evidence.output_bytes == 0 && evidence.reported.is_none_or(|usage| usage.total_output() == 0);
     match evidence.reported {
         _ if no_output => nothing(outcome),
+        // It had not come to its end: more may have arrived than it had reported.
+        Some(usage) if ending == Ending::Stopped => Verdict {
+            usage: with_output(usage, output_tokens(evidence.output_bytes)),
+            estimated: usage.total_output() < output_tokens(evidence.output_bytes),
+            outcome,
+        },
         Some(usage) => Verdict {
             usage,
             estimated: false,
@@ -67,6 +75,12 @@ pub fn verdict(ending: Ending, evidence: &Evidence, demand: &Demand) -> Verdict 
             outcome,
         },
     }
+}
+
+/// The usage with at least so much output.
+fn with_output(usage: Usage, least: u64) -> Usage {
+    let missing = least.saturating_sub(usage.total_output());
+    usage.with(Unit::Output, usage.get(Unit::Output).saturating_add(missing))
 }
 
 fn nothing(outcome: Outcome) -> Verdict {
@@ -88,6 +102,7 @@ mod tests {
         media_bytes: 0,
         images: 0,
         max_tokens: None,
+        reasoning_budget: 0,
         n: 1,
         caches_for_an_hour: false,
     };
@@ -121,6 +136,7 @@ mod tests {
             (Ending::Complete, Outcome::Ok, estimated),
             (Ending::CallerGoneDrained, Outcome::ClientGone, estimated),
             (Ending::CallerGoneCut, Outcome::ClientGone, estimated),
+            (Ending::Stopped, Outcome::Ok, estimated),
             (Ending::UpstreamError, Outcome::UpstreamError, Usage::ZERO),
             (Ending::Timeout, Outcome::Timeout, Usage::ZERO),
         ];
@@ -141,7 +157,34 @@ mod tests {
             is(&silent, Usage::ZERO, false);
             is(&empty, Usage::ZERO, false);
             // A report of zero is a report: it is not replaced by an estimate.
-            is(&zero, Usage::ZERO, false);
+            if ending != Ending::Stopped {
+                is(&zero, Usage::ZERO, false);
+            }
+        }
+    }
+
+    #[test]
+    fn a_stopped_answer_has_at_least_what_arrived() {
+        let early = Usage::tokens(90, 1).with(Unit::CacheRead, 7);
+        for (reported, output_bytes, usage, estimated) in [
+            (early, 40, Usage::tokens(90, 10).with(Unit::CacheRead, 7), true),
+            (Usage::tokens(90, 10), 40, Usage::tokens(90, 10), false),
+            (Usage::tokens(90, 25), 40, Usage::tokens(90, 25), false),
+        ] {
+            let evidence = Evidence {
+                reported: Some(reported),
+                output_bytes,
+            };
+            let expected = Verdict {
+                usage,
+                estimated,
+                outcome: Outcome::Ok,
+            };
+            assert_eq!(
+                verdict(Ending::Stopped, &evidence, &DEMAND),
+                expected,
+                "{reported:?}"
+            );
         }
     }
 }

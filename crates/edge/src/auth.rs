@@ -74,8 +74,9 @@ impl Gate {
     async fn admit(&self, parts: &Parts, budget: Budget) -> Result<Caller, ApiError> {
         let ctx = context_of(parts)?;
         let of_family = family::key_of(&parts.uri, &parts.headers);
-        let admitted = self.admit_caller(&parts.headers, of_family, &ctx, budget).await;
-        admitted.map_err(ApiError)
+        let admitted = self.admit_caller(&parts.headers, of_family, &ctx, budget).await?;
+        ctx.max_cost.check()?;
+        Ok(admitted)
     }
 
     /// Who is calling, counted against the account's budget.

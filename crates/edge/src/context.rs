@@ -12,6 +12,7 @@ use tollgate_types::{AccountId, Credits, Error, RequestId, Timestamp};
 
 use crate::error::ApiError;
 use crate::family::Family;
+use crate::max_cost::MaxCost;
 
 /// One request. Handlers note what the answer's headers and the log should say.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub struct RequestContext {
     pub peer: IpAddr,
     /// Whose clients it comes from.
     pub family: Family,
+    /// What it may cost.
+    pub max_cost: MaxCost,
     pub(crate) id_header: HeaderValue,
     pub(crate) started_micros: u64,
     /// How long its body may take before it must keep up a pace.
@@ -50,6 +53,7 @@ impl RequestContext {
         started_micros: u64,
         peer: IpAddr,
         family: Family,
+        max_cost: MaxCost,
         body_time: Duration,
     ) -> Option<Self> {
         let id_header = HeaderValue::from_maybe_shared(bytes::Bytes::from(id.to_string())).ok()?;
@@ -58,6 +62,7 @@ impl RequestContext {
             accepted_at,
             peer,
             family,
+            max_cost,
             id_header,
             started_micros,
             body_time,

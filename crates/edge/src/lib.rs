@@ -10,6 +10,7 @@ pub mod family;
 pub mod idempotency;
 pub mod json;
 pub mod limits;
+pub mod max_cost;
 pub mod query;
 pub mod shell;
 pub mod sse;

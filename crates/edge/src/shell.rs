@@ -17,6 +17,7 @@ use crate::context::RequestContext;
 use crate::error::{ApiError, Logged};
 use crate::family::{self, Family};
 use crate::limits;
+use crate::max_cost::MaxCost;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
@@ -108,8 +109,10 @@ impl Shell {
         let id = RequestId::from_u128(self.ids.next(now));
         let peer = self.client_address(peer, request.headers());
         let family = Family::of(request.uri(), request.headers());
+        let max_cost = MaxCost::of(request.headers());
         let started = self.clock.monotonic_micros();
-        let Some(ctx) = RequestContext::new(id, now, started, peer, family, self.body_time) else {
+        let ctx = RequestContext::new(id, now, started, peer, family, max_cost, self.body_time);
+        let Some(ctx) = ctx else {
             return ApiError(Error::internal("a request id is not a header value")).into_response();
         };
         let ctx = Arc::new(ctx);

@@ -23,6 +23,7 @@ use tollgate_types::{AccountId, Clock, Error, ErrorCode, RequestId, Retry};
 use crate::auth::Gate;
 use crate::context::RequestContext;
 use crate::family::Family;
+use crate::max_cost::MaxCost;
 
 /// Largest message that is taken.
 pub const MOST_MESSAGE_BYTES: usize = 16 << 20;
@@ -82,7 +83,8 @@ impl Sessions {
             return Err(Error::new(ErrorCode::PermissionDenied, message));
         }
         let place = self.take_place(caller.account_id()).ok_or_else(too_many)?;
-        let (sessions, headers, peer) = (self.clone(), key_headers(headers), ctx.peer);
+        let (sessions, headers) = (self.clone(), key_headers(headers));
+        let (peer, max_cost) = (ctx.peer, ctx.max_cost);
         let upgrade = upgrade
             .max_message_size(MOST_MESSAGE_BYTES)
             .max_frame_size(MOST_MESSAGE_BYTES);
@@ -95,6 +97,7 @@ impl Sessions {
                 sessions,
                 headers,
                 peer,
+                max_cost,
                 pings,
                 heard: Instant::now(),
                 _place: place,
@@ -158,6 +161,8 @@ pub struct Session {
     sessions: Arc<Sessions>,
     headers: HeaderMap,
     peer: IpAddr,
+    /// What each turn may cost.
+    max_cost: MaxCost,
     pings: Interval,
     heard: Instant,
     _place: Place,
@@ -231,8 +236,9 @@ impl Session {
         let now = sessions.clock.now();
         let id = RequestId::from_u128(sessions.ids.next(now));
         let started = sessions.clock.monotonic_micros();
-        let Some(ctx) = RequestContext::new(id, now, started, self.peer, Family::Common, Duration::MAX)
-        else {
+        let (peer, max_cost) = (self.peer, self.max_cost);
+        let ctx = RequestContext::new(id, now, started, peer, Family::Common, max_cost, Duration::MAX);
+        let Some(ctx) = ctx else {
             let never = Error::internal("a request id is not a header value");
             return Turn {
                 id,
@@ -271,7 +277,7 @@ pub struct Turn {
     pub started: Result<(Caller, Arc<RequestContext>), Error>,
 }
 
-/// The headers that say who is calling: all that a session keeps of its handshake.
+/// The headers that say who is calling.
 fn key_headers(headers: &HeaderMap) -> HeaderMap {
     let key_headers = [AUTHORIZATION, HeaderName::from_static("x-api-key")];
     let found = key_headers

@@ -78,7 +78,7 @@ proptest! {
             prop_assert!(head.is_ok(), "{}: {:?}", text, head.err());
         }
         if let Ok(head) = valid {
-            let edits = RequestEdits { model: "up\"stream", remove: &["user", "n"], vendor_fields: &["top_k"] };
+            let edits = RequestEdits { model: "up\"stream", clamp_output: None, remove: &["user", "n"], vendor_fields: &["top_k"] };
             let sent = splice_request(text.as_bytes(), &head, &edits);
             let again = validate(&sent).unwrap();
             prop_assert_eq!(&again.model, "up\"stream");

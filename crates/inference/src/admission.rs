@@ -1,6 +1,6 @@
 //! What every call of this room is admitted by.
 
-use tollgate_billing::Demand;
+use tollgate_billing::{Demand, Preview};
 use tollgate_edge::RequestContext;
 use tollgate_formats::Media;
 use tollgate_pipeline::{Admission, CallRequest, NamesMedia, Pipeline, Routed};
@@ -18,10 +18,7 @@ pub(crate) async fn admit<C: Inspected + Shaped + NamesMedia + Countable>(
     mut routed: Routed,
     mut request: CallRequest<C>,
 ) -> Result<Admission<C>, Error> {
-    if let Some(policy) = pipeline.policy().filter(|policy| policy.inspects_input()) {
-        policy.check_input(ctx.id, &request.call.texts()?).await?;
-    }
-    request.call.shape(&mut routed)?;
+    make_ready(pipeline, ctx, &mut routed, &mut request).await?;
     let (admission, tokens) =
         pipeline
             .admit(routed, request, C::texts_to_count)
@@ -36,6 +33,30 @@ pub(crate) async fn admit<C: Inspected + Shaped + NamesMedia + Countable>(
     Ok(admission)
 }
 
+/// What would be held for the call if it were admitted now. What refuses a call refuses this, but for limits and want of
+/// credits.
+pub(crate) async fn preview<C: Inspected + Shaped + NamesMedia + Countable>(
+    pipeline: &Pipeline,
+    ctx: &RequestContext,
+    routed: &mut Routed,
+    request: &mut CallRequest<C>,
+) -> Result<Preview, Error> {
+    make_ready(pipeline, ctx, routed, request).await?;
+    pipeline.preview(routed, request, C::texts_to_count).await
+}
+
+async fn make_ready<C: Inspected + Shaped>(
+    pipeline: &Pipeline,
+    ctx: &RequestContext,
+    routed: &mut Routed,
+    request: &mut CallRequest<C>,
+) -> Result<(), Error> {
+    if let Some(policy) = pipeline.policy().filter(|policy| policy.inspects_input()) {
+        policy.check_input(ctx.id, &request.call.texts()?).await?;
+    }
+    request.call.shape(routed)
+}
+
 /// What a conversation of so many turns asks for, but for its answers.
 pub(crate) fn demand(media: Media, turns: u32, body_bytes: usize) -> Demand {
     let body_bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
@@ -48,6 +69,7 @@ pub(crate) fn demand(media: Media, turns: u32, body_bytes: usize) -> Demand {
         media_bytes: if only_pictures { 0 } else { media.inline_bytes },
         images: u64::from(media.images),
         max_tokens: None,
+        reasoning_budget: 0,
         n: 1,
         caches_for_an_hour: false,
     }

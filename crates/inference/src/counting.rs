@@ -6,7 +6,7 @@
 use tollgate_billing::Demand;
 use tollgate_catalog::Framing;
 use tollgate_formats::{embeddings, hub, openai_completions};
-use tollgate_pipeline::{Pipeline, Routed};
+use tollgate_pipeline::{CallRequest, Pipeline, Routed};
 use tollgate_types::embed::EmbedInput;
 use tollgate_types::generate::{GenerateRequest, Message, Part, ResponseFormat, Role};
 use tollgate_types::{AccountId, Error, Format, Tokenizer};
@@ -83,6 +83,34 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
+    /// What is counted of a call.
+    pub(crate) fn of_call(routed: Routed, request: &CallRequest) -> Self {
+        let call = &request.call;
+        let decoded = match &call.common {
+            Some(common) => Some(GenerateRequest::clone(common)),
+            // What has no place in the common form is bounded like everything else.
+            None => hub::decode_request(call.format, &call.body).ok(),
+        };
+        Self {
+            routed,
+            demand: request.demand,
+            request: decoded,
+        }
+    }
+
+    /// The texts of a call by their tokens, everything else by its bytes.
+    pub(crate) async fn counted_texts(&self, pipeline: &Pipeline, call: &impl Countable) -> Counted {
+        let counted = match self.routed.model.tokenizer {
+            Some(tokenizer) => pipeline.count_text(tokenizer, call.texts_to_count()).await,
+            None => None,
+        };
+        let demand = counted.map_or(self.demand, |text| self.demand.counted(text));
+        Counted {
+            tokens: demand.input_bound(),
+            how: UPPER_BOUND,
+        }
+    }
+
     /// The tokens as the model's provider counts them, where that is known without asking it; otherwise a bound that
     /// they cannot exceed.
     pub(crate) async fn count(mut self, pipeline: &Pipeline, account: AccountId) -> Result<Counted, Error> {
@@ -93,7 +121,8 @@ impl Counting {
         Ok(self.counted(pipeline).await)
     }
 
-    async fn counted(&self, pipeline: &Pipeline) -> Counted {
+    /// The same for a request that has its files already.
+    pub(crate) async fn counted(&self, pipeline: &Pipeline) -> Counted {
         let by_bytes = Counted {
             tokens: self.demand.input_bound(),
             how: UPPER_BOUND,

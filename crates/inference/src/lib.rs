@@ -13,6 +13,7 @@ mod lenient;
 pub mod messages;
 pub mod moderations;
 mod policy;
+pub mod quote;
 pub mod responses;
 mod structured_output;
 
@@ -48,4 +49,5 @@ pub fn routes() -> OpenApiRouter<Inference> {
         .merge(generate_content::routes())
         .merge(embeddings::routes())
         .merge(moderations::routes())
+        .merge(quote::routes())
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tollgate_accounts::limits::TokenReservation;
 use tollgate_accounts::{Caller, LimitHeaders};
-use tollgate_billing::{Demand, Hold, HoldRequest};
+use tollgate_billing::{Demand, Hold, HoldRequest, Preview};
 use tollgate_catalog::Model;
 use tollgate_storage::Decision;
-use tollgate_types::{Error, RequestId, Timestamp};
+use tollgate_types::{Credits, Error, RequestId, Timestamp};
 use tollgate_upstream::{CallContext, Permit, TextCall};
 
 use crate::Pipeline;
@@ -33,6 +33,8 @@ pub struct CallRequest<C = TextCall> {
     pub endpoint: &'static str,
     /// What it asks for, as far as its cost goes.
     pub demand: Demand,
+    /// The most that the caller allows it to cost.
+    pub max_cost: Option<Credits>,
     /// What is sent; `upstream_model`, and a cap that nobody else sets, are filled in later.
     pub call: C,
 }
@@ -110,21 +112,8 @@ impl Pipeline {
             error,
             tokens: Some(decision),
         })?;
-        let hold_request = HoldRequest {
-            account: request.caller.account_id(),
-            key: request.caller.key,
-            request: request.request,
-            public_model: routed.public_model.clone(),
-            endpoint: request.endpoint,
-            accepted_at: request.accepted_at,
-            lifetime: self.settings.hold_lifetime(),
-        };
-        let count = || async {
-            let counted = self
-                .count_text(routed.model.tokenizer?, texts(&request.call))
-                .await?;
-            Some(routed.demand(request.demand.counted(counted)))
-        };
+        let hold_request = self.hold_request(&routed, &request);
+        let count = || self.counted_demand(&routed, &request, texts);
         match Hold::take(&*self.ledger, &hold_request, &routed.model, demand, count).await {
             Ok(hold) => {
                 let Routed {
@@ -151,6 +140,47 @@ impl Pipeline {
                 Err(Refused { error, tokens: None })
             }
         }
+    }
+
+    /// What [`Pipeline::admit`] would hold for the call now, and holds nothing. Media are fetched as there, since what they
+    /// cost is not known before.
+    pub async fn preview<C: NamesMedia>(
+        &self,
+        routed: &mut Routed,
+        request: &mut CallRequest<C>,
+        texts: fn(&C) -> Vec<String>,
+    ) -> Result<Preview, Error> {
+        C::fetch_media(self, routed, request).await?;
+        let demand = routed.demand(request.demand);
+        let hold_request = self.hold_request(routed, request);
+        let count = || self.counted_demand(routed, request, texts);
+        Hold::preview(&*self.ledger, &hold_request, &routed.model, demand, count).await
+    }
+
+    fn hold_request<C>(&self, routed: &Routed, request: &CallRequest<C>) -> HoldRequest {
+        HoldRequest {
+            account: request.caller.account_id(),
+            key: request.caller.key,
+            request: request.request,
+            public_model: routed.public_model.clone(),
+            endpoint: request.endpoint,
+            max_cost: request.max_cost,
+            accepted_at: request.accepted_at,
+            lifetime: self.settings.hold_lifetime(),
+        }
+    }
+
+    /// What the call may consume when its texts are counted.
+    async fn counted_demand<C>(
+        &self,
+        routed: &Routed,
+        request: &CallRequest<C>,
+        texts: fn(&C) -> Vec<String>,
+    ) -> Option<Demand> {
+        let counted = self
+            .count_text(routed.model.tokenizer?, texts(&request.call))
+            .await?;
+        Some(routed.demand(request.demand.counted(counted)))
     }
 
     /// What the limit headers of a caller say now.

@@ -51,7 +51,9 @@ impl Operation for TextCall {
         call.clamp_output = quote.must_clamp.then_some(quote.output_cap);
         call.output_cap = quote.output_cap;
         call.reasons = admission.model.reasoning;
-        let ctx = pipeline.context(admission);
+        let mut ctx = pipeline.context(admission);
+        // Who allows so much and no more may see the gateway end the answer.
+        ctx.inspected |= call.stream && admission.request.max_cost.is_some();
         match text.generate(&ctx, &call).await? {
             TextReply::Whole(mut answer) => {
                 if let Some(policy) = &admission.policy {

@@ -7,6 +7,7 @@
 //! itself when its caller leaves (`owned`), so that it ends properly.
 
 pub mod admit;
+mod ceiling;
 pub mod counting;
 pub mod dispatch;
 pub mod embed;

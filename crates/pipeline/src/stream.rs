@@ -10,12 +10,14 @@ use tokio::sync::mpsc::{self, Sender};
 use tokio::time::{Instant, sleep_until, timeout};
 use tollgate_billing::{Charge, Ending, verdict};
 use tollgate_types::generate::{Choice, GenerateResponse, Part};
+use tollgate_types::money::Discount;
 use tollgate_types::stream::StreamEvent;
-use tollgate_types::{Credits, Error};
+use tollgate_types::{Credits, Error, Usage};
 use tollgate_upstream::{ChunkKind, Payload, TextChunk, TextStream, UpstreamError};
 
 use crate::Pipeline;
 use crate::admit::Admission;
+use crate::ceiling::Ceiling;
 use crate::dispatch::{ending_of, public_error};
 use crate::meter::Meter;
 use crate::run::{DeliveredStream, Piece};
@@ -27,6 +29,8 @@ pub(crate) const BUFFERED_PIECES: usize = 16;
 enum End {
     Proper(Option<Payload<StreamEvent>>),
     Broken(UpstreamError),
+    /// By the gateway, at what is paid for.
+    Stopped,
     Cut,
 }
 
@@ -34,6 +38,7 @@ struct Pump<'a> {
     pipeline: &'a Pipeline,
     admission: Admission,
     meter: Meter,
+    ceiling: Option<Ceiling>,
     caller: Option<Sender<Piece>>,
     deadline: Instant,
     heard_at: Instant,
@@ -54,6 +59,7 @@ impl Pipeline {
         let now = Instant::now();
         let mut pump = Pump {
             pipeline: self,
+            ceiling: ceiling(&admission),
             admission,
             meter: Meter::default(),
             deadline: now + self.settings.timeouts.total,
@@ -74,7 +80,8 @@ impl Pipeline {
             ..
         } = pump;
         let ending = match (&end, &caller) {
-            (End::Cut, _) => Ending::CallerGoneCut,
+            (End::Cut, _) | (End::Stopped, None) => Ending::CallerGoneCut,
+            (End::Stopped, Some(_)) => Ending::Stopped,
             (End::Proper(_), Some(_)) => Ending::Complete,
             (End::Proper(_), None) => Ending::CallerGoneDrained,
             (End::Broken(error), _) => ending_of(error),
@@ -84,6 +91,7 @@ impl Pipeline {
         let Some(caller) = caller else { return };
         let last = match end {
             End::Proper(payload) => Piece::End(payload, Box::new(charge)),
+            End::Stopped => Piece::End(None, Box::new(charge)),
             End::Broken(error) => {
                 tracing::warn!(request.id = %request, %error, "upstream failed in the middle of a stream");
                 Piece::Failed(Box::new(mid_stream_error(&error)))
@@ -140,6 +148,9 @@ impl Pump<'_> {
     /// Meters an event and hands it on. Answers the end when this is it.
     async fn take(&mut self, chunk: TextChunk) -> Option<End> {
         self.meter.chunk(&chunk, || self.pipeline.clock.now());
+        if self.passes_ceiling(&chunk) {
+            return Some(self.stop().await);
+        }
         let TextChunk {
             kind,
             payload,
@@ -162,6 +173,25 @@ impl Pump<'_> {
             self.hand_on(piece).await;
         }
         None
+    }
+
+    fn passes_ceiling(&mut self, chunk: &TextChunk) -> bool {
+        let prices = &self.admission.hold.terms().prices;
+        let cost = |usage: &Usage| prices.cost(usage, Discount::NONE);
+        let ceiling = self.ceiling.as_mut().filter(|_| chunk.kind != ChunkKind::End);
+        ceiling.is_some_and(|ceiling| ceiling.is_passed_by(chunk, cost))
+    }
+
+    /// Ends every choice that is still open. The upstream is hung up on.
+    async fn stop(&mut self) -> End {
+        let request = self.admission.request.request;
+        tracing::warn!(request.id = %request, "upstream went beyond its cap; its answer is ended");
+        if let Some(ceiling) = self.ceiling.take() {
+            for event in ceiling.ends() {
+                self.hand_on(Piece::Event(Payload::Common(Box::new(event)))).await;
+            }
+        }
+        End::Stopped
     }
 
     fn cost_now(&self) -> Credits {
@@ -234,6 +264,13 @@ impl Pump<'_> {
         }
         None
     }
+}
+
+/// What ends the answer of a caller who allows it to cost so much and no more.
+fn ceiling(admission: &Admission) -> Option<Ceiling> {
+    let terms = admission.hold.terms();
+    let quote = admission.request.max_cost.map(|_| terms.quote)?;
+    Some(Ceiling::new(&quote, terms.demand.n))
 }
 
 /// A failure after the answer has begun: a second attempt is the caller's to decide, and would be another charge.

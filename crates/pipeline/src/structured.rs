@@ -101,6 +101,7 @@ impl Structured {
             media_bytes: once.media_bytes.saturating_mul(2),
             images: once.images.saturating_mul(2),
             max_tokens: once.max_tokens,
+            reasoning_budget: once.reasoning_budget,
             n: once.n.saturating_mul(2),
             caches_for_an_hour: once.caches_for_an_hour,
         }

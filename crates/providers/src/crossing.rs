@@ -20,6 +20,8 @@ pub(crate) fn common_form(call: &TextCall) -> Result<GenerateRequest, UpstreamEr
         None => hub::decode_request(call.format, &call.body).map_err(|error| not_in_format(&error))?,
     };
     request.model = call.upstream_model.to_string();
+    let smaller = |asked: u64| call.clamp_output.map_or(asked, |clamp| clamp.min(asked));
+    request.max_tokens = request.max_tokens.map(smaller);
     request.stream = call.stream;
     Ok(request)
 }

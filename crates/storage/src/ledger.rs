@@ -114,6 +114,22 @@ pub struct Balance {
     pub held: Credits,
 }
 
+/// The most that a hold could take, by who would pay it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Spendable {
+    /// Credits.
+    pub credits: Credits,
+    /// What is left of the week of a plan that covers the call.
+    pub allowance: Credits,
+}
+
+impl Spendable {
+    /// Both.
+    pub fn total(&self) -> Credits {
+        self.credits.checked_add(self.allowance).unwrap_or(Credits::MAX)
+    }
+}
+
 /// Keeps the books. Every method is atomic; a method that fails has written nothing.
 #[async_trait]
 pub trait LedgerStore: Send + Sync {
@@ -139,7 +155,7 @@ pub trait LedgerStore: Send + Sync {
         account: AccountId,
         not_covered_by: Arc<[Arc<str>]>,
         at: Timestamp,
-    ) -> Result<Credits>;
+    ) -> Result<Spendable>;
 
     /// What an account can spend now. `NotFound` when there is no such account.
     async fn balance(&self, account: AccountId) -> Result<Balance>;

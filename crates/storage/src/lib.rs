@@ -28,7 +28,7 @@ pub use error::{StorageError, StorageErrorKind};
 pub use file::{FileError, FileSource, NoFiles, StoredFile};
 pub use idempotency::{Claim, Claimed, IdempotencyStore, RepeatKey};
 pub use key::{Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
-pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement};
+pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement, Spendable};
 pub use price::{PriceRecord, PriceStore};
 pub use response::{ChainLimits, NewResponse, ResponseStore, StoredResponse};
 pub use subscription::{

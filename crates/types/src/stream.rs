@@ -84,6 +84,19 @@ pub enum StreamEvent {
 }
 
 impl StreamEvent {
+    /// Which choice it belongs to, if it belongs to one.
+    pub fn choice(&self) -> Option<u32> {
+        match self {
+            StreamEvent::Text { choice, .. }
+            | StreamEvent::Reasoning { choice, .. }
+            | StreamEvent::ReasoningSeal { choice, .. }
+            | StreamEvent::Refusal { choice, .. }
+            | StreamEvent::ToolCallStart { choice, .. }
+            | StreamEvent::ToolCallArguments { choice, .. }
+            | StreamEvent::Finish { choice, .. } => Some(*choice),
+            StreamEvent::Start { .. } | StreamEvent::Usage(_) => None,
+        }
+    }
     /// Whether the event carries something the caller asked for, as opposed to framing.
     pub fn is_content(&self) -> bool {
         matches!(

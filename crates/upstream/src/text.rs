@@ -59,7 +59,8 @@ pub struct TextCall {
     pub stream: bool,
     /// Whether the caller asked for usage at the end of the stream. The upstream is always asked.
     pub include_usage: bool,
-    /// A cap on output tokens that the gateway sets because the caller set none and the balance covers no more.
+    /// The most output tokens that the upstream may be asked for: set because neither the balance nor what the caller
+    /// allows the call to cost covers more. It takes the place of a larger cap of the caller's.
     pub clamp_output: Option<u64>,
     /// Names of previews of `format` that the caller asks for and an upstream of it may be told of.
     pub previews: Vec<&'static str>,

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tollgate_storage::subscription::Draw;
 use tollgate_storage::{
     AuditVisitor, Balance, Grant, HoldOutcome, LedgerAccount, LedgerStore, NewHold, Resolution, Result,
-    Settlement, StorageError, Subscription,
+    Settlement, Spendable, StorageError, Subscription,
 };
 use tollgate_types::{AccountId, Credits, Timestamp, Unit};
 
@@ -92,21 +92,24 @@ impl LedgerStore for Ledger {
         account: AccountId,
         not_covered_by: Arc<[Arc<str>]>,
         at: Timestamp,
-    ) -> Result<Credits> {
+    ) -> Result<Spendable> {
         let credits = self.balance(account).await?.credits;
         let statement = sqlx::query(subscription::ACTIVE_PLAN).bind(account.as_u128().to_be_bytes());
         let Some(row) = self.0.optional(statement).await? else {
-            return Ok(credits);
+            return Ok(Spendable {
+                credits,
+                allowance: Credits::ZERO,
+            });
         };
         let left = rows::credits(&row, "balance")?;
         let plan: Subscription = rows::whole::<SubscriptionColumns, _>(&row)?;
-        let drawn = match plan.draw(at) {
+        let allowance = match plan.draw(at) {
             _ if not_covered_by.contains(&plan.terms.subject) => Credits::ZERO,
             Draw::Open(_) => left,
             Draw::Next(_) => plan.terms.allowance,
             Draw::Nothing => Credits::ZERO,
         };
-        Ok(credits.checked_add(drawn).unwrap_or(Credits::MAX))
+        Ok(Spendable { credits, allowance })
     }
 
     async fn balance(&self, account: AccountId) -> Result<Balance> {

@@ -12,7 +12,7 @@ use tollgate_storage::audit::Leg;
 use tollgate_storage::subscription::window_entry;
 use tollgate_storage::{
     AuditVisitor, Balance, Grant, HoldOutcome, LedgerStore, NewHold, PlanUse, Resolution, Result, Settlement,
-    StorageError, StorageErrorKind,
+    Spendable, StorageError, StorageErrorKind,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
@@ -92,11 +92,14 @@ impl LedgerStore for Sqlite {
         account: AccountId,
         not_covered_by: Arc<[Arc<str>]>,
         at: Timestamp,
-    ) -> Result<Credits> {
+    ) -> Result<Spendable> {
         let book = self.book(account)?;
         let sums = lock(&book.sums);
         let left = sums.share(at, &not_covered_by).map_or(0, |share| share.left);
-        Ok(Credits::from_nanos(sums.credits.saturating_add(left)))
+        Ok(Spendable {
+            credits: Credits::from_nanos(sums.credits),
+            allowance: Credits::from_nanos(left),
+        })
     }
 
     async fn balance(&self, account: AccountId) -> Result<Balance> {

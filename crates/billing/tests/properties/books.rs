@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
 use tollgate_storage::{
     AuditVisitor, Balance, Grant, HoldOutcome, LedgerAccount, LedgerBalance, LedgerStore, NewHold, PlanUse,
-    Resolution, Result, Settlement, StorageError, StorageErrorKind, UsageRow,
+    Resolution, Result, Settlement, Spendable, StorageError, StorageErrorKind, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
@@ -252,11 +252,13 @@ impl LedgerStore for Books {
         self.balance(grant.account).await
     }
 
-    async fn spendable(&self, account: AccountId, _: Arc<[Arc<str>]>, at: Timestamp) -> Result<Credits> {
+    async fn spendable(&self, account: AccountId, _: Arc<[Arc<str>]>, at: Timestamp) -> Result<Spendable> {
         let pages = self.pages();
         let left = pages.week_for(account, at).map_or(0, |(_, left)| left);
-        let credits = pages.balance(account, LedgerAccount::Credits);
-        Ok(Credits::from_nanos(credits + left))
+        Ok(Spendable {
+            credits: Credits::from_nanos(pages.balance(account, LedgerAccount::Credits)),
+            allowance: Credits::from_nanos(left),
+        })
     }
 
     async fn balance(&self, account: AccountId) -> Result<Balance> {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_billing::quote::{is_worth_counting, quote_covered};
+use tollgate_billing::quote::{Room, is_worth_counting, quote_covered};
 use tollgate_billing::{CountedText, Demand, Hold, HoldRequest, quote};
 use tollgate_catalog::Model;
 use tollgate_storage::{Grant, LedgerAccount, LedgerStore};
@@ -48,6 +48,7 @@ fn request(number: u128, model: &Model) -> HoldRequest {
         request: RequestId::from_u128(number),
         public_model: model.id.clone(),
         endpoint: "/v1/chat/completions",
+        max_cost: None,
         accepted_at: Timestamp::from_micros(0),
         lifetime: Duration::from_secs(60),
     }
@@ -77,6 +78,7 @@ proptest! {
         let balance = i64::try_from(i128::from(full.amount.nanos()) * i128::from(share) / 1_000).unwrap();
         prop_assume!(balance > 0);
         let available = Credits::from_nanos(balance);
+        let room = Room { max_cost: None, available };
         let books = Books::of(&[ACCOUNT], &[(model.price_version, model.prices)]);
         let grant = Grant {
             id: TransferId::from_u128(1),
@@ -87,7 +89,7 @@ proptest! {
         ready(books.grant(grant)).unwrap();
         let before = books.pages();
         // Before media are fetched, nobody is refused who is served in the end.
-        let checked = ready(Hold::check(&books, ACCOUNT, &model, &demand, Timestamp::from_micros(0)));
+        let checked = ready(Hold::check(&books, ACCOUNT, &model, &demand, None, Timestamp::from_micros(0)));
         let asked = Cell::new(false);
         let count = || {
             asked.set(true);
@@ -95,10 +97,10 @@ proptest! {
         };
         let taken = ready(Hold::take(&books, &request(2, &model), &model, demand, count));
         prop_assert!(!(asked.get() && full.amount <= available), "the hot path counts nothing");
-        prop_assert_eq!(asked.get(), full.amount > available && is_worth_counting(&model, &demand, available));
+        prop_assert_eq!(asked.get(), full.amount > available && is_worth_counting(&model, &demand, room));
         // Who is not asked for a count would not have got more by it, but for a cap that is hardly larger.
-        let by_bytes = quote_covered(&model, &demand, available);
-        let by_count = quote_covered(&model, &by_tokens, available);
+        let by_bytes = quote_covered(&model, &demand, room).ok();
+        let by_count = quote_covered(&model, &by_tokens, room).ok();
         let expected = if asked.get() { by_count } else { by_bytes };
         prop_assert_eq!(expected.is_some(), by_count.is_some());
         match taken {

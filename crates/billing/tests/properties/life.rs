@@ -198,6 +198,7 @@ impl Run {
             request: RequestId::from_u128(self.id()),
             public_model: self.model.id.clone(),
             endpoint: "/v1/chat/completions",
+            max_cost: None,
             accepted_at,
             lifetime: Duration::from_secs(60),
         };

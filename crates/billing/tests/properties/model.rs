@@ -88,6 +88,7 @@ pub fn demand() -> impl Strategy<Value = Demand> {
                 media_bytes,
                 images,
                 max_tokens,
+                reasoning_budget: 0,
                 n,
                 caches_for_an_hour,
             },

@@ -69,6 +69,8 @@ pub struct MessagesHead<'a> {
     pub stream: bool,
     /// The caller's cap on output tokens.
     pub max_tokens: Option<u64>,
+    /// Of them, those that are set apart for reasoning; zero when none are.
+    pub reasoning_budget: u64,
     /// How many messages, at least 1.
     pub messages: u32,
     /// How many tools.
@@ -94,6 +96,7 @@ impl MessagesHead<'_> {
             version: self.version,
             stream: self.stream,
             max_tokens: self.max_tokens,
+            reasoning_budget: self.reasoning_budget,
             messages: self.messages,
             tools: self.tools,
             response_format: self.response_format,

@@ -68,8 +68,8 @@ pub(super) struct Layout {
     pub(super) parts: Vec<PartsPlace>,
     /// Just after the opening brace of `generationConfig`, and whether it is empty.
     pub(super) config: Option<(u32, bool)>,
-    /// A cap that was sent as null.
-    pub(super) null_cap: Option<Span>,
+    /// The cap, or the null that was sent for it.
+    pub(super) cap: Option<Span>,
 }
 
 impl Layout {

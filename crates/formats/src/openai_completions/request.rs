@@ -12,6 +12,8 @@ use crate::lossless::Span;
 pub struct RequestEdits<'e> {
     /// The model's name at the upstream.
     pub model: &'e str,
+    /// A cap on output tokens, sent in place of a larger one.
+    pub clamp_output: Option<u64>,
     /// Top-level fields of the format that the upstream does not take. With `stream_options` among them, usage is not
     /// asked for. The prompt always stays.
     pub remove: &'e [&'e str],
@@ -34,14 +36,20 @@ pub fn splice_request(body: &[u8], head: &CompletionHead<'_>, edits: &RequestEdi
         out.push(b',');
         out.extend_from_slice(Span::new(field.key, field.value.end).of(body));
     }
-    if !head.has(Field::MaxTokens) {
-        out.extend_from_slice(format!(",\"max_tokens\":{DEFAULT_MAX_TOKENS}").as_bytes());
+    let clamp = smaller_cap(head, edits);
+    if clamp.is_some() || !head.has(Field::MaxTokens) {
+        let cap = clamp.unwrap_or(DEFAULT_MAX_TOKENS);
+        out.extend_from_slice(format!(",\"max_tokens\":{cap}").as_bytes());
     }
     if head.stream && !edits.remove.contains(&Field::StreamOptions.as_str()) {
         out.extend_from_slice(b",\"stream_options\":{\"include_usage\":true}");
     }
     out.push(b'}');
     Bytes::from(out)
+}
+
+fn smaller_cap(head: &CompletionHead<'_>, edits: &RequestEdits<'_>) -> Option<u64> {
+    edits.clamp_output.filter(|clamp| *clamp < head.max_tokens)
 }
 
 fn stays(field: &FieldPlace, head: &CompletionHead<'_>, edits: &RequestEdits<'_>) -> bool {
@@ -51,6 +59,7 @@ fn stays(field: &FieldPlace, head: &CompletionHead<'_>, edits: &RequestEdits<'_>
         FieldName::Known(Field::Model | Field::StreamOptions) => false,
         // A structured answer is asked of chat alone; here it can only say that there is none.
         FieldName::Known(Field::ResponseFormat) => false,
+        FieldName::Known(Field::MaxTokens) if smaller_cap(head, edits).is_some() => false,
         FieldName::Known(known) => head.has(known) && !edits.remove.contains(&known.as_str()),
         FieldName::Unknown(index) => {
             let name = head.layout.unknown.get(index as usize);

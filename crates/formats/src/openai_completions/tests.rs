@@ -233,6 +233,7 @@ fn prompts_are_read_as_far_as_they_are_texts() {
 fn the_upstream_gets_the_cap_and_is_asked_for_usage() {
     let edits = RequestEdits {
         model: "up",
+        clamp_output: None,
         remove: &["user", "prompt"],
         vendor_fields: &["top_k"],
     };
@@ -252,6 +253,25 @@ fn the_upstream_gets_the_cap_and_is_asked_for_usage() {
     ] {
         let head = validate(sent.as_bytes()).unwrap_or_else(|error| panic!("{sent}: {error}"));
         assert_eq!(splice_request(sent.as_bytes(), &head, &edits), expected);
+    }
+    let clamped = RequestEdits {
+        clamp_output: Some(9),
+        ..edits
+    };
+    for (sent, expected) in [
+        (r#","max_tokens":10"#, r#","max_tokens":9"#),
+        (r#","max_tokens":9"#, r#","max_tokens":9"#),
+        (r#","max_tokens":8"#, r#","max_tokens":8"#),
+        // Sixteen are what no cap means.
+        ("", r#","max_tokens":9"#),
+        (r#","max_tokens":null"#, r#","max_tokens":9"#),
+    ] {
+        let sent = format!(r#"{{"model":"m","prompt":"a"{sent}}}"#);
+        let head = validate(sent.as_bytes()).unwrap();
+        assert_eq!(
+            splice_request(sent.as_bytes(), &head, &clamped),
+            format!(r#"{{"model":"up","prompt":"a"{expected}}}"#)
+        );
     }
     let silent = RequestEdits {
         remove: &["stream_options"],

@@ -286,6 +286,21 @@ fn only_what_this_upstream_has_sealed_goes_to_it() {
 }
 
 #[test]
+fn a_clamp_takes_the_place_of_a_larger_cap() {
+    for (asked, sent) in [(2_001, 2_000), (2_000, 2_000), (1_999, 1_999)] {
+        let body = Bytes::from(json!({"model": "m", "max_output_tokens": asked, "input": "x"}).to_string());
+        let edits = RequestEdits {
+            reasons: false,
+            model: "up",
+            origin: ORIGIN,
+            clamp_output: Some(2_000),
+        };
+        let spliced = splice_request(&body, &validate(&body).unwrap(), edits);
+        assert_eq!(validate(&spliced).unwrap().max_tokens, Some(sent), "{spliced:?}");
+    }
+}
+
+#[test]
 fn a_stream_that_breaks_off_has_no_other_end() {
     let error = Error::new(ErrorCode::UpstreamError, "It broke.").with_param("input");
     let mut encoder = StreamEncoder::new(identity(), echo(), true);

@@ -88,7 +88,7 @@ impl Provider {
             Provider::Messages => {
                 let purpose = anthropic_messages::Purpose::Generate;
                 let head = anthropic_messages::validate(body, Version::V2023_06_01, purpose).unwrap();
-                anthropic_messages::splice_request(body, &head, self.model(), ORIGIN)
+                anthropic_messages::splice_request(body, &head, self.model(), ORIGIN, None)
             }
             Provider::Responses => {
                 let head = openai_responses::validate(body).unwrap();

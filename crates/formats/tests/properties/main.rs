@@ -239,13 +239,23 @@ fn write(value: &Value, space: &str, out: &mut String) {
 fn expected_of(request: &Value, edits: &RequestEdits<'_>, known: impl Fn(&str) -> bool) -> Value {
     let cap_of = |name: &str| request.get(name).filter(|cap| !cap.is_null()).cloned();
     let cap = cap_of("max_completion_tokens").or_else(|| cap_of("max_tokens"));
+    // A smaller cap of the gateway's takes the place of the caller's.
+    let cap = cap.map(|cap| match edits.clamp_output {
+        Some(clamp) if clamp < cap.as_u64().unwrap() => json!(clamp),
+        _ => cap,
+    });
     let mut out = Map::new();
     for (key, value) in request.as_object().unwrap() {
         let is_cap = key == "max_tokens" || key == "max_completion_tokens";
         let renames = edits.cap_name != CapName::AsSent || (cap.is_none() && edits.clamp_output.is_some());
         let lets_through = known(key) || edits.vendor_fields.contains(&key.as_str());
         if !edits.remove.contains(&key.as_str()) && lets_through && !(is_cap && renames) {
-            out.insert(key.clone(), value.clone());
+            let kept = if is_cap && !value.is_null() {
+                cap.as_ref()
+            } else {
+                None
+            };
+            out.insert(key.clone(), kept.unwrap_or(value).clone());
         }
     }
     let cap_name = match edits.cap_name {

@@ -153,13 +153,18 @@ proptest! {
     }
 
     #[test]
-    fn splicing_changes_the_model_and_nothing_else(changes in changes()) {
+    fn splicing_changes_the_model_and_the_cap_alone(changes in changes(), clamp in proptest::option::of(1..6_000_u64)) {
         let body = Bytes::from(altered(&changes).to_string());
         let Ok(head) = validate(&body, Version::default(), Purpose::Generate) else { return Ok(()) };
-        let spliced = splice_request(&body, &head, "upstream \"model\"", ORIGIN);
+        // The gateway leaves what is set apart for reasoning, and something besides.
+        let clamp = clamp.map(|clamp| clamp + head.reasoning_budget);
+        let spliced = splice_request(&body, &head, "upstream \"model\"", ORIGIN, clamp);
         let again = validate(&spliced, Version::default(), Purpose::Generate).unwrap();
         prop_assert_eq!(&*again.model, "upstream \"model\"");
+        let cap = head.max_tokens.into_iter().chain(clamp).min();
+        prop_assert_eq!(again.max_tokens, cap);
         let (mut before, mut after) = (decode_request(&body).unwrap(), decode_request(&spliced).unwrap());
+        before.max_tokens = cap;
         before.model.clear();
         after.model.clear();
         prop_assert_eq!(common(after), common(before));

@@ -1,7 +1,7 @@
 //! `POST /v1/completions`.
 
 mod routes;
-mod service;
+pub(crate) mod service;
 mod wire;
 
 pub use routes::routes;

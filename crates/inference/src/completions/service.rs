@@ -35,31 +35,8 @@ pub(super) async fn create(
     caller: Caller,
     body: Bytes,
 ) -> Result<Answer, Error> {
-    let (checked, body) = lenient::checked(&caller, ctx, body, |body| check(pipeline, ctx, &caller, body))?;
-    let Checked { head, routed, common } = checked;
-    let public_model = routed.public_model.clone();
-    let include_usage = head.include_usage;
-    let request = CallRequest {
-        caller,
-        request: ctx.id,
-        accepted_at: ctx.accepted_at,
-        endpoint: ENDPOINT,
-        demand: demand(&head, body.len()),
-        call: TextCall {
-            format: Format::Completions,
-            upstream_model: public_model.clone(),
-            public_model: public_model.clone(),
-            stream: head.stream,
-            include_usage,
-            clamp_output: None,
-            previews: Vec::new(),
-            reasons: false,
-            output_cap: 0,
-            common,
-            outline: Some(Outline::new(head)),
-            body: body.clone(),
-        },
-    };
+    let (routed, request) = prepare(pipeline, ctx, caller, body)?;
+    let (public_model, include_usage) = (routed.public_model.clone(), request.call.include_usage);
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
@@ -76,6 +53,41 @@ pub(super) async fn create(
         }
         Delivered::Stream(pieces) => Ok(Answer::Stream(Events::new(pieces, public_model, include_usage))),
     }
+}
+
+/// The call that a request asks for.
+pub(crate) fn prepare(
+    pipeline: &Pipeline,
+    ctx: &RequestContext,
+    caller: Caller,
+    body: Bytes,
+) -> Result<(Routed, CallRequest), Error> {
+    let (checked, body) = lenient::checked(&caller, ctx, body, |body| check(pipeline, ctx, &caller, body))?;
+    let Checked { head, routed, common } = checked;
+    let public_model = routed.public_model.clone();
+    let request = CallRequest {
+        caller,
+        request: ctx.id,
+        accepted_at: ctx.accepted_at,
+        endpoint: ENDPOINT,
+        demand: demand(&head, body.len()),
+        max_cost: ctx.max_cost.amount(),
+        call: TextCall {
+            format: Format::Completions,
+            upstream_model: public_model.clone(),
+            public_model,
+            stream: head.stream,
+            include_usage: head.include_usage,
+            clamp_output: None,
+            previews: Vec::new(),
+            reasons: false,
+            output_cap: 0,
+            common,
+            outline: Some(Outline::new(head)),
+            body,
+        },
+    };
+    Ok((routed, request))
 }
 
 /// A request that can be made.
@@ -161,6 +173,7 @@ fn demand(head: &CompletionHead<'_>, body_bytes: usize) -> Demand {
         media_bytes: 0,
         images: 0,
         max_tokens: Some(head.max_tokens),
+        reasoning_budget: 0,
         n: u64::from(head.best_of) * u64::from(head.prompts),
         caches_for_an_hour: false,
     }

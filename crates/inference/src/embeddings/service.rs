@@ -14,7 +14,7 @@ use tollgate_upstream::{EmbedCall, EmbedPayload, EmbedProvider, Outline};
 
 use crate::admission::admit;
 
-const ENDPOINT: &str = "/v1/embeddings";
+pub(crate) const ENDPOINT: &str = "/v1/embeddings";
 
 /// The vectors of a request, charged.
 pub(crate) struct Made {
@@ -29,18 +29,49 @@ pub(super) async fn create(
     caller: Caller,
     body: Bytes,
 ) -> Result<Bytes, Error> {
-    let made = make(pipeline, ctx, caller, ENDPOINT, body).await?;
+    let prepared = prepare(pipeline, ctx, caller, ENDPOINT, body)?;
+    let made = make(pipeline, ctx, prepared).await?;
     encode(&made.embedded, &made.public_model, made.encoding)
 }
 
-/// Everything but the answer's bytes, for a request that came to this endpoint.
+/// Everything but the answer's bytes.
 pub(crate) async fn make(
     pipeline: &Arc<Pipeline>,
+    ctx: &RequestContext,
+    prepared: Prepared,
+) -> Result<Made, Error> {
+    let Prepared {
+        routed,
+        request,
+        encoding,
+    } = prepared;
+    let public_model = routed.public_model.clone();
+    let admission = admit(pipeline, ctx, routed, request).await?;
+    let served = pipeline.embed(admission).await?;
+    ctx.note_upstream_wait(served.upstream_wait);
+    ctx.note_cost(served.answer.charge.amount);
+    Ok(Made {
+        embedded: served.answer,
+        public_model,
+        encoding,
+    })
+}
+
+/// A request as a call.
+pub(crate) struct Prepared {
+    pub(crate) routed: Routed,
+    pub(crate) request: CallRequest<EmbedCall>,
+    encoding: Encoding,
+}
+
+/// The call that a request to this endpoint asks for.
+pub(crate) fn prepare(
+    pipeline: &Pipeline,
     ctx: &RequestContext,
     caller: Caller,
     endpoint: &'static str,
     body: Bytes,
-) -> Result<Made, Error> {
+) -> Result<Prepared, Error> {
     let head = embeddings::validate(&body)?;
     let mut routed = pipeline.route(&caller, &head.model)?;
     check_model(&routed.model, &head)?;
@@ -53,19 +84,16 @@ pub(crate) async fn make(
         accepted_at: ctx.accepted_at,
         endpoint,
         demand: demand(&head),
+        max_cost: ctx.max_cost.amount(),
         call: EmbedCall {
-            upstream_model: public_model.clone(),
+            upstream_model: public_model,
             outline: Some(Outline::new(head.into_owned())),
-            body: body.clone(),
+            body,
         },
     };
-    let admission = admit(pipeline, ctx, routed, request).await?;
-    let served = pipeline.embed(admission).await?;
-    ctx.note_upstream_wait(served.upstream_wait);
-    ctx.note_cost(served.answer.charge.amount);
-    Ok(Made {
-        embedded: served.answer,
-        public_model,
+    Ok(Prepared {
+        routed,
+        request,
         encoding,
     })
 }
@@ -137,6 +165,7 @@ pub(super) fn demand(head: &EmbedHead<'_>) -> Demand {
         media_bytes: 0,
         images: 0,
         max_tokens: Some(0),
+        reasoning_budget: 0,
         n: 1,
         caches_for_an_hour: false,
     }

@@ -13,7 +13,7 @@ use tollgate_types::embed::{EmbedRequest, EmbedResponse};
 use tollgate_upstream::EmbedPayload;
 
 use crate::crossing::renamed;
-use crate::embeddings::service::{Made, make};
+use crate::embeddings::service::{Made, Prepared, make, prepare};
 
 const ONE: &str = "/v1/models/{model}:embedContent";
 const SEVERAL: &str = "/v1/models/{model}:batchEmbedContents";
@@ -26,8 +26,8 @@ pub(super) async fn one(
     model: String,
     body: &[u8],
 ) -> Result<Bytes, Error> {
-    let request = gemini::embed_request(body)?;
-    let made = embedded(pipeline, ctx, caller, ONE, model, request).await?;
+    let prepared = prepare_one(pipeline, ctx, caller, model, body)?;
+    let made = make(pipeline, ctx, prepared).await.map_err(in_our_words)?;
     let charge = &made.embedded.charge;
     let bytes = gemini::encode_embedding(&vectors(&made)?, &charge.usage, charge.amount);
     Ok(Bytes::from(bytes))
@@ -41,26 +41,57 @@ pub(super) async fn several(
     model: String,
     body: &[u8],
 ) -> Result<Bytes, Error> {
-    let request = gemini::embed_requests(body)?;
-    let made = embedded(pipeline, ctx, caller, SEVERAL, model, request).await?;
+    let prepared = prepare_several(pipeline, ctx, caller, model, body)?;
+    let made = make(pipeline, ctx, prepared).await.map_err(in_our_words)?;
     let charge = &made.embedded.charge;
     let bytes = gemini::encode_embeddings(&vectors(&made)?, &charge.usage, charge.amount);
     Ok(Bytes::from(bytes))
 }
 
-async fn embedded(
-    pipeline: &Arc<Pipeline>,
+/// The call that a request for one vector asks for.
+pub(crate) fn prepare_one(
+    pipeline: &Pipeline,
+    ctx: &RequestContext,
+    caller: Caller,
+    model: String,
+    body: &[u8],
+) -> Result<Prepared, Error> {
+    as_ours(pipeline, ctx, caller, ONE, model, gemini::embed_request(body)?)
+}
+
+/// The call that a request for several asks for.
+pub(crate) fn prepare_several(
+    pipeline: &Pipeline,
+    ctx: &RequestContext,
+    caller: Caller,
+    model: String,
+    body: &[u8],
+) -> Result<Prepared, Error> {
+    as_ours(
+        pipeline,
+        ctx,
+        caller,
+        SEVERAL,
+        model,
+        gemini::embed_requests(body)?,
+    )
+}
+
+fn as_ours(
+    pipeline: &Pipeline,
     ctx: &RequestContext,
     caller: Caller,
     endpoint: &'static str,
     model: String,
     request: EmbedRequest,
-) -> Result<Made, Error> {
+) -> Result<Prepared, Error> {
     let request = EmbedRequest { model, ..request };
     let body = Bytes::from(embeddings::encode_request(&request, Encoding::Float));
-    make(pipeline, ctx, caller, endpoint, body)
-        .await
-        .map_err(|error| renamed(error, |param| gemini::embed_param(param).to_owned()))
+    prepare(pipeline, ctx, caller, endpoint, body).map_err(in_our_words)
+}
+
+fn in_our_words(error: Error) -> Error {
+    renamed(error, |param| gemini::embed_param(param).to_owned())
 }
 
 fn vectors(made: &Made) -> Result<EmbedResponse, Error> {

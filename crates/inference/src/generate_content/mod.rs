@@ -1,10 +1,10 @@
 //! Gemini's format: `POST /v1/models/{model}:generateContent` and its relatives, also under `/v1beta`.
 
 mod count;
-mod embed;
+pub(crate) mod embed;
 mod events;
 mod routes;
-mod service;
+pub(crate) mod service;
 mod wire;
 
 pub use routes::routes;

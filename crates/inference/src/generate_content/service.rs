@@ -38,35 +38,13 @@ pub(super) async fn create(
     framing: Option<Framing>,
     body: Bytes,
 ) -> Result<Answer, Error> {
-    let (checked, body) = lenient::checked(&caller, ctx, body, |body| {
-        check(pipeline, ctx, &caller, model, body)
-    })?;
-    let Checked { head, routed, common } = checked;
-    let show_reasoning = head.include_thoughts;
+    let prepared = prepare(pipeline, ctx, caller, model, framing.is_some(), body)?;
+    let Prepared {
+        routed,
+        request,
+        show_reasoning,
+    } = prepared;
     let public_model = routed.public_model.clone();
-    let request = CallRequest {
-        caller,
-        request: ctx.id,
-        accepted_at: ctx.accepted_at,
-        endpoint: if framing.is_some() { STREAMED } else { WHOLE },
-        demand: demand(&head, body.len()),
-        call: TextCall {
-            format: Format::GenerateContent,
-            upstream_model: public_model.clone(),
-            public_model: public_model.clone(),
-            stream: framing.is_some(),
-            // The format always reports it.
-            include_usage: true,
-            clamp_output: None,
-            previews: Vec::new(),
-            reasons: false,
-            output_cap: 0,
-            common,
-            outline: Some(Outline::new(head)),
-            body: body.clone(),
-        },
-    };
-    crossing::note_foreign_reasoning(ctx, &routed, &request.call);
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await.map_err(in_our_words)?;
     ctx.note_upstream_wait(served.upstream_wait);
@@ -95,6 +73,59 @@ pub(super) async fn create(
             ctx.clone(),
         ))),
     }
+}
+
+/// A request as a call.
+pub(crate) struct Prepared {
+    pub(crate) routed: Routed,
+    pub(crate) request: CallRequest,
+    show_reasoning: bool,
+}
+
+/// The call that a request for this model asks for.
+pub(crate) fn prepare(
+    pipeline: &Pipeline,
+    ctx: &RequestContext,
+    caller: Caller,
+    model: &str,
+    is_streamed: bool,
+    body: Bytes,
+) -> Result<Prepared, Error> {
+    let (checked, body) = lenient::checked(&caller, ctx, body, |body| {
+        check(pipeline, ctx, &caller, model, body)
+    })?;
+    let Checked { head, routed, common } = checked;
+    let show_reasoning = head.include_thoughts;
+    let public_model = routed.public_model.clone();
+    let request = CallRequest {
+        caller,
+        request: ctx.id,
+        accepted_at: ctx.accepted_at,
+        endpoint: if is_streamed { STREAMED } else { WHOLE },
+        demand: demand(&head, body.len()),
+        max_cost: ctx.max_cost.amount(),
+        call: TextCall {
+            format: Format::GenerateContent,
+            upstream_model: public_model.clone(),
+            public_model,
+            stream: is_streamed,
+            // The format always reports it.
+            include_usage: true,
+            clamp_output: None,
+            previews: Vec::new(),
+            reasons: false,
+            output_cap: 0,
+            common,
+            outline: Some(Outline::new(head)),
+            body,
+        },
+    };
+    crossing::note_foreign_reasoning(ctx, &routed, &request.call);
+    Ok(Prepared {
+        routed,
+        request,
+        show_reasoning,
+    })
 }
 
 /// A request that can be made.

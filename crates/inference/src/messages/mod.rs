@@ -3,7 +3,8 @@
 mod count;
 mod events;
 mod routes;
-mod service;
+pub(crate) mod service;
 mod wire;
 
 pub use routes::routes;
+pub(crate) use routes::{betas, version};

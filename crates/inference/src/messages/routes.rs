@@ -82,13 +82,15 @@ async fn count_message_tokens(
     Ok(response)
 }
 
-fn version(headers: &HeaderMap) -> Result<Version, ApiError> {
+/// The version of the format that a request is in.
+pub(crate) fn version(headers: &HeaderMap) -> Result<Version, ApiError> {
     let header = headers.get("anthropic-version");
     let text = header.map(|value| value.to_str().unwrap_or("unreadable"));
     Version::parse(text).map_err(|error| ApiError(error.into()))
 }
 
-fn betas(headers: &HeaderMap) -> Result<Betas, ApiError> {
+/// The previews that a request asks for.
+pub(crate) fn betas(headers: &HeaderMap) -> Result<Betas, ApiError> {
     let values = headers.get_all("anthropic-beta").iter();
     Betas::parse(values.map(HeaderValue::as_bytes)).map_err(|error| ApiError(error.into()))
 }

@@ -36,36 +36,10 @@ pub(super) async fn create(
     betas: Betas,
     body: Bytes,
 ) -> Result<Answer, Error> {
-    let (checked, body) = lenient::checked(&caller, ctx, body, |body| {
-        check(pipeline, ctx, &caller, version, body)
-    })?;
-    let Checked { head, routed, common } = checked;
-    note_betas(ctx, &betas, &routed);
-    let show_reasoning = common.as_ref().is_none_or(|request| !request.hide_reasoning);
+    let (routed, request) = prepare(pipeline, ctx, caller, version, betas, body)?;
+    let common = request.call.common.as_ref();
+    let show_reasoning = common.is_none_or(|request| !request.hide_reasoning);
     let public_model = routed.public_model.clone();
-    let request = CallRequest {
-        caller,
-        request: ctx.id,
-        accepted_at: ctx.accepted_at,
-        endpoint: ENDPOINT,
-        demand: demand(&head, body.len()),
-        call: TextCall {
-            format: Format::Messages,
-            upstream_model: public_model.clone(),
-            public_model: public_model.clone(),
-            stream: head.stream,
-            // The format always reports it.
-            include_usage: true,
-            clamp_output: None,
-            previews: betas.told,
-            reasons: false,
-            output_cap: 0,
-            common,
-            outline: Some(Outline::new(head)),
-            body: body.clone(),
-        },
-    };
-    crossing::note_foreign_reasoning(ctx, &routed, &request.call);
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
@@ -93,6 +67,48 @@ pub(super) async fn create(
             ctx.id.to_string(),
         ))),
     }
+}
+
+/// The call that a request asks for.
+pub(crate) fn prepare(
+    pipeline: &Pipeline,
+    ctx: &RequestContext,
+    caller: Caller,
+    version: Version,
+    betas: Betas,
+    body: Bytes,
+) -> Result<(Routed, CallRequest), Error> {
+    let (checked, body) = lenient::checked(&caller, ctx, body, |body| {
+        check(pipeline, ctx, &caller, version, body)
+    })?;
+    let Checked { head, routed, common } = checked;
+    note_betas(ctx, &betas, &routed);
+    let public_model = routed.public_model.clone();
+    let request = CallRequest {
+        caller,
+        request: ctx.id,
+        accepted_at: ctx.accepted_at,
+        endpoint: ENDPOINT,
+        demand: demand(&head, body.len()),
+        max_cost: ctx.max_cost.amount(),
+        call: TextCall {
+            format: Format::Messages,
+            upstream_model: public_model.clone(),
+            public_model,
+            stream: head.stream,
+            // The format always reports it.
+            include_usage: true,
+            clamp_output: None,
+            previews: betas.told,
+            reasons: false,
+            output_cap: 0,
+            common,
+            outline: Some(Outline::new(head)),
+            body,
+        },
+    };
+    crossing::note_foreign_reasoning(ctx, &routed, &request.call);
+    Ok((routed, request))
 }
 
 /// Names the previews that the model's provider is not told of.
@@ -157,6 +173,7 @@ pub(super) fn asked(head: &MessagesHead<'_>) -> Asked {
 pub(super) fn demand(head: &MessagesHead<'_>, body_bytes: usize) -> Demand {
     Demand {
         max_tokens: head.max_tokens,
+        reasoning_budget: head.reasoning_budget,
         n: 1,
         caches_for_an_hour: head.caches_for_an_hour,
         ..admission::demand(head.media, head.messages, body_bytes)

@@ -72,6 +72,7 @@ async fn by_model(
         accepted_at: ctx.accepted_at,
         endpoint: ENDPOINT,
         demand: demand(&input),
+        max_cost: ctx.max_cost.amount(),
         call: ModerationCall {
             upstream_model: public_model.clone(),
             input,
@@ -119,6 +120,7 @@ fn demand(input: &ModerationInput) -> Demand {
         media_bytes: 0,
         images,
         max_tokens: Some(0),
+        reasoning_budget: 0,
         n: 1,
         caches_for_an_hour: false,
     }

@@ -236,7 +236,7 @@ fn unavailable(error: &StorageError) -> Error {
 
 /// The latest response of a session, which the next request may go on from although it is not kept.
 #[derive(Debug, Default)]
-pub(super) struct Latest(Mutex<Option<(String, Vec<Value>)>>);
+pub(crate) struct Latest(Mutex<Option<(String, Vec<Value>)>>);
 
 impl Latest {
     /// What was said up to and with this response, when it is the latest.

@@ -8,7 +8,7 @@ mod kept;
 mod listing;
 mod recall;
 mod routes;
-mod service;
+pub(crate) mod service;
 mod socket;
 mod wire;
 

@@ -33,16 +33,63 @@ pub(super) enum Answer {
 }
 
 /// A request for a response.
-pub(super) struct Request<'a> {
-    pub(super) inference: &'a Inference,
-    pub(super) ctx: &'a Arc<RequestContext>,
-    pub(super) caller: Caller,
-    pub(super) body: Bytes,
+pub(crate) struct Request<'a> {
+    pub(crate) inference: &'a Inference,
+    pub(crate) ctx: &'a Arc<RequestContext>,
+    pub(crate) caller: Caller,
+    pub(crate) body: Bytes,
     /// The session that it belongs to.
-    pub(super) latest: Option<&'a Arc<Latest>>,
+    pub(crate) latest: Option<&'a Arc<Latest>>,
 }
 
 pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
+    let Request {
+        inference,
+        ctx,
+        latest,
+        ..
+    } = request;
+    let (kept, pipeline) = (&inference.kept, &inference.pipeline);
+    let Prepared {
+        routed,
+        request,
+        told,
+        mut recalled,
+        store,
+    } = prepare(request).await?;
+    let account = request.caller.account_id();
+    let keeper = match store || latest.is_some() {
+        true => Some(Keeper {
+            kept: kept.clone(),
+            account,
+            id: ResponseId::from_u128(ctx.id.as_u128()),
+            previous: recalled.previous,
+            input: recalled.take_own_items()?,
+            before: recalled.before,
+            store,
+            latest: latest.cloned(),
+        }),
+        false => None,
+    };
+    let admission = admit(pipeline, ctx, routed, request).await?;
+    let served = pipeline.run(admission).await?;
+    ctx.note_upstream_wait(served.upstream_wait);
+    ctx.note_structure(served.structure.map(Structure::as_str));
+    deliver(pipeline, ctx, served.answer, told, keeper).await
+}
+
+/// A request as a call.
+pub(crate) struct Prepared {
+    pub(crate) routed: Routed,
+    pub(crate) request: CallRequest,
+    told: Told,
+    recalled: Recalled,
+    /// Whether the response is kept.
+    store: bool,
+}
+
+/// The call that a request asks for.
+pub(crate) async fn prepare(request: Request<'_>) -> Result<Prepared, Error> {
     let Request {
         inference,
         ctx,
@@ -51,36 +98,26 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
         latest,
     } = request;
     let (kept, pipeline) = (&inference.kept, &inference.pipeline);
-    let mut recalled = recall(kept, latest, caller.account_id(), body).await?;
+    let recalled = recall(kept, latest, caller.account_id(), body).await?;
     let checked = lenient::checked(&caller, ctx, recalled.body.clone(), |body| {
         check(pipeline, ctx, &caller, body)
     });
     let (checked, body) = checked.map_err(|error| recalled.in_callers_places(error))?;
     let told = Told {
         identity: identity(ctx, &checked, &recalled),
-        echo: echo(&checked, &body)?,
+        echo: echo(ctx, &checked, &body)?,
         show_reasoning: checked.head.shows_reasoning,
     };
-    let keeper = match checked.head.store || latest.is_some() {
-        true => Some(Keeper {
-            kept: kept.clone(),
-            account: caller.account_id(),
-            id: ResponseId::from_u128(ctx.id.as_u128()),
-            previous: recalled.previous,
-            input: recalled.take_own_items()?,
-            before: recalled.before,
-            store: checked.head.store,
-            latest: latest.cloned(),
-        }),
-        false => None,
-    };
-    let (routed, call) = call(ctx, caller, checked, body);
-    crossing::note_foreign_reasoning(ctx, &routed, &call.call);
-    let admission = admit(pipeline, ctx, routed, call).await?;
-    let served = pipeline.run(admission).await?;
-    ctx.note_upstream_wait(served.upstream_wait);
-    ctx.note_structure(served.structure.map(Structure::as_str));
-    deliver(pipeline, ctx, served.answer, told, keeper).await
+    let store = checked.head.store;
+    let (routed, request) = call(ctx, caller, checked, body);
+    crossing::note_foreign_reasoning(ctx, &routed, &request.call);
+    Ok(Prepared {
+        routed,
+        request,
+        told,
+        recalled,
+        store,
+    })
 }
 
 /// What the gateway itself says about the response.
@@ -94,10 +131,11 @@ fn identity(ctx: &RequestContext, checked: &Checked, recalled: &Recalled) -> Ide
     }
 }
 
-/// What the response says again of its request. An upstream of this format says it itself; the simulator takes every
-/// format and speaks none.
-fn echo(checked: &Checked, body: &Bytes) -> Result<Echo, Error> {
-    let is_relayed = checked.common.is_none() && !checked.routed.model.simulated;
+/// What the response says again of its request. An upstream of this format says it itself, unless the gateway looks at
+/// what it says; the simulator takes every format and speaks none.
+fn echo(ctx: &RequestContext, checked: &Checked, body: &Bytes) -> Result<Echo, Error> {
+    let is_inspected = checked.head.stream && ctx.max_cost.amount().is_some();
+    let is_relayed = checked.common.is_none() && !checked.routed.model.simulated && !is_inspected;
     match is_relayed {
         true => Ok(Echo::default()),
         false => Ok(Echo::of(body)?),
@@ -114,6 +152,7 @@ fn call(ctx: &RequestContext, caller: Caller, checked: Checked, body: Bytes) -> 
         accepted_at: ctx.accepted_at,
         endpoint: ENDPOINT,
         demand: demand(&head, body.len()),
+        max_cost: ctx.max_cost.amount(),
         call: TextCall {
             format: Format::Responses,
             upstream_model: public_model.clone(),

@@ -112,7 +112,7 @@ impl Filter {
             return Ok(());
         }
         match chunk.payload {
-            Some(Payload::Common(event)) if choice_of(&event).is_some() => {
+            Some(Payload::Common(event)) if event.choice().is_some() => {
                 // What arrived is counted at once, whenever it is shown and whether it is.
                 self.ready.push_back(TextChunk {
                     payload: None,
@@ -130,7 +130,7 @@ impl Filter {
 
     /// Takes an event of a choice and makes ready what may be shown by now.
     async fn hear(&mut self, event: StreamEvent) {
-        let place = self.place_of(choice_of(&event).unwrap_or(0));
+        let place = self.place_of(event.choice().unwrap_or(0));
         if self.choices[place].is_blocked {
             return;
         }
@@ -241,20 +241,6 @@ fn end() -> TextChunk {
         payload: None,
         usage: None,
         output_bytes: 0,
-    }
-}
-
-/// Which choice an event belongs to, if it belongs to one.
-fn choice_of(event: &StreamEvent) -> Option<u32> {
-    match event {
-        StreamEvent::Text { choice, .. }
-        | StreamEvent::Reasoning { choice, .. }
-        | StreamEvent::ReasoningSeal { choice, .. }
-        | StreamEvent::Refusal { choice, .. }
-        | StreamEvent::ToolCallStart { choice, .. }
-        | StreamEvent::ToolCallArguments { choice, .. }
-        | StreamEvent::Finish { choice, .. } => Some(*choice),
-        StreamEvent::Start { .. } | StreamEvent::Usage(_) => None,
     }
 }
 

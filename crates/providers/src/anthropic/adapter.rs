@@ -113,7 +113,13 @@ impl Anthropic {
                 &looked_again
             }
         };
-        let body = splice_request(&call.body, head, &call.upstream_model, &self.origin);
+        let body = splice_request(
+            &call.body,
+            head,
+            &call.upstream_model,
+            &self.origin,
+            call.clamp_output,
+        );
         Ok((body, head.version))
     }
 

@@ -37,6 +37,7 @@ impl OpenAiCompatible {
         }
         let edits = RequestEdits {
             model: &call.upstream_model,
+            clamp_output: call.clamp_output,
             remove: &[self.preset.drops, row.lacks].concat(),
             vendor_fields: self.preset.vendor_fields,
         };

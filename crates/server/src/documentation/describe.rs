@@ -29,6 +29,10 @@ pub(super) const BODIES: &[(&str, &str)] = &[
         "count_message_tokens",
         r#"{"model": "sim/chat", "messages": [{"role": "user", "content": "Say hello."}]}"#,
     ),
+    (
+        "create_quote",
+        r#"{"endpoint": "/v1/chat/completions", "request": {"model": "sim/chat", "messages": [{"role": "user", "content": "Say hello."}]}}"#,
+    ),
     ("create_moderation", r#"{"input": ["How are you today?"]}"#),
     (
         "create_response",
@@ -80,6 +84,22 @@ const PATH_VALUES: &[(&str, &str, &str)] = &[
     ("count_content_tokens", "model", "sim/chat"),
     ("embed_content", "model", "sim/embeddings"),
     ("batch_embed_contents", "model", "sim/embeddings"),
+];
+
+/// Operations that may cost something, and that which says how much.
+const BOUNDED: &[&str] = &[
+    "create_chat_completion",
+    "create_completion",
+    "create_message",
+    "create_response",
+    "open_response_session",
+    "compact_response",
+    "generate_content",
+    "stream_generate_content",
+    "embed_content",
+    "batch_embed_contents",
+    "create_embeddings",
+    "create_quote",
 ];
 
 /// On which answers a header is found.
@@ -252,6 +272,10 @@ fn tidy_item(item: &mut PathItem) {
         &mut item.delete,
     ];
     for operation in methods.into_iter().flatten() {
+        let id = operation.operation_id.as_deref().unwrap_or_default();
+        if BOUNDED.contains(&id) {
+            operation.parameters.get_or_insert_default().push(max_cost());
+        }
         add_examples(operation);
         for (status, response) in &mut operation.responses.responses {
             if let RefOr::T(response) = response {
@@ -273,6 +297,23 @@ fn idempotency_key() -> RefOr<Parameter> {
         .description(Some(
             "Makes it safe to send the request again: under one key it is carried out and charged once, and its answer is \
              given again.",
+        ))
+        .schema(Some(schema));
+    RefOr::T(parameter.build())
+}
+
+fn max_cost() -> RefOr<Parameter> {
+    let schema = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .pattern(Some(r"^[0-9]+(\.[0-9]{1,9})?$"));
+    let parameter = ParameterBuilder::new()
+        .name("x-max-cost")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(
+            "The most that the request may cost, in credits such as `0.05`. No more is ever charged. The cap on output tokens \
+             is made as small as that needs; an answer that goes beyond it is ended as one that has reached its length. 422 \
+             where even the shortest answer may cost more. In a session over a WebSocket it holds for each response.",
         ))
         .schema(Some(schema));
     RefOr::T(parameter.build())

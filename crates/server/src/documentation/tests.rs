@@ -128,7 +128,7 @@ fn paths_are_as_openapi_writes_them_and_each_operation_says_how_to_authenticate(
             for parameter in operation["parameters"].as_array().into_iter().flatten() {
                 let name = parameter["name"].as_str().unwrap();
                 let expected = match name {
-                    "Idempotency-Key" => "header",
+                    "Idempotency-Key" | "x-max-cost" => "header",
                     _ if path.contains(&format!("{{{name}}}")) => "path",
                     _ => "query",
                 };
@@ -181,6 +181,14 @@ fn examples_are_valid_requests() {
             }
             "create_embeddings" => {
                 tollgate_formats::embeddings::validate(body.as_bytes()).unwrap();
+            }
+            "create_quote" => {
+                // What the room accepts is tested there; this is the shape of every such request.
+                let body: serde_json::Value = serde_json::from_str(body).unwrap();
+                assert!(
+                    body["endpoint"].is_string() && body["request"].is_object(),
+                    "{body}"
+                );
             }
             "create_moderation" => {
                 // What the room accepts is tested there; this is the shape of every such request.

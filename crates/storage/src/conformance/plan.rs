@@ -10,7 +10,9 @@ use super::samples::{
 use super::{Book, Books, Factory};
 use crate::audit::Leg;
 use crate::subscription::window_entry;
-use crate::{Change, Coverage, HoldOutcome, LedgerAccount, NewHold, Payer, Storage, Subscription, UsageRow};
+use crate::{
+    Change, Coverage, HoldOutcome, LedgerAccount, NewHold, Payer, Spendable, Storage, Subscription, UsageRow,
+};
 
 /// An account with so many nano-credits and a plan of 100 a week that the provider pays for, for four weeks.
 async fn with_plan(storage: &Storage, number: u128, balance: i64) -> (AccountId, Subscription) {
@@ -304,14 +306,18 @@ pub async fn spendable_is_what_a_hold_could_take(factory: Factory) {
     call(&storage, hold(3, id, 60), 60).await;
     let before = Books::read(&storage).await;
     let lite: Arc<[Arc<str>]> = Arc::from([Arc::from("lite")]);
-    for (not_covered_by, at, expected) in [
-        (Arc::default(), START, 90),
-        (Arc::default(), week(1), 150),
-        (Arc::default(), week(4), 50),
-        (lite, START, 50),
+    for (not_covered_by, at, allowance) in [
+        (Arc::default(), START, 40),
+        (Arc::default(), week(1), 100),
+        (Arc::default(), week(4), 0),
+        (lite, START, 0),
     ] {
         let spendable = storage.ledger.spendable(id, not_covered_by, at).await.unwrap();
-        assert_eq!(spendable, nanos(expected), "{at:?}");
+        let expected = Spendable {
+            credits: nanos(50),
+            allowance: nanos(allowance),
+        };
+        assert_eq!(spendable, expected, "{at:?}");
     }
     assert_eq!(storage.subscriptions.allowance(id).await.unwrap(), nanos(40));
     assert_eq!(Books::read(&storage).await, before);

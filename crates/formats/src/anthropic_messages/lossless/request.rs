@@ -8,21 +8,30 @@ use crate::lossless::{Edit, Span, splice};
 use crate::seal;
 
 /// The request as an upstream of this format gets it: the model renamed, hints left out, reasoning that this upstream
-/// has sealed in its own wrapping again and that of others left out. Values are forwarded byte for byte. `head` is what
-/// [`validate`](super::super::validate()) made of this body.
-pub fn splice_request(body: &Bytes, head: &MessagesHead<'_>, model: &str, origin: &str) -> Bytes {
+/// has sealed in its own wrapping again and that of others left out, and the gateway's cap in place of a larger one.
+/// Values are forwarded byte for byte. `head` is what [`validate`](super::super::validate()) made of this body.
+pub fn splice_request(
+    body: &Bytes,
+    head: &MessagesHead<'_>,
+    model: &str,
+    origin: &str,
+    clamp: Option<u64>,
+) -> Bytes {
+    let cap = clamp.filter(|clamp| head.max_tokens.is_some_and(|asked| *clamp < asked));
+    let cap = cap.map(|cap| cap.to_string());
     let mut out = Vec::with_capacity(body.len() + model.len() + 64);
     out.push(b'{');
     for field in &head.layout.fields {
         if IGNORED_HINTS.contains(&field.name) {
             continue;
         }
-        match field.name {
-            "model" => push_field(&mut out, "model", &json_string(model)),
-            "messages" => push_field(&mut out, "messages", &messages(body, head, field, origin)),
-            "output_config" => push_field(&mut out, "output_config", &output_config(body, head, field)),
-            "response_format" if head.layout.field("output_config").is_some() => {}
-            "response_format" => {
+        match (field.name, &cap) {
+            ("max_tokens", Some(cap)) => push_field(&mut out, "max_tokens", cap.as_bytes()),
+            ("model", _) => push_field(&mut out, "model", &json_string(model)),
+            ("messages", _) => push_field(&mut out, "messages", &messages(body, head, field, origin)),
+            ("output_config", _) => push_field(&mut out, "output_config", &output_config(body, head, field)),
+            ("response_format", _) if head.layout.field("output_config").is_some() => {}
+            ("response_format", _) => {
                 if let Some(schema) = head.layout.schema {
                     push_field(
                         &mut out,
@@ -31,7 +40,7 @@ pub fn splice_request(body: &Bytes, head: &MessagesHead<'_>, model: &str, origin
                     );
                 }
             }
-            name => push_field(&mut out, name, field.value.of(body)),
+            (name, _) => push_field(&mut out, name, field.value.of(body)),
         }
     }
     out.push(b'}');

@@ -87,7 +87,6 @@ fn read_request(body: &[u8], version: Version, purpose: Purpose) -> Result<Messa
 /// A request while it is read.
 struct Request<'a> {
     head: MessagesHead<'a>,
-    budget: Option<u64>,
     chooses_tool: bool,
     /// Whether `output_config` has a format.
     has_format: bool,
@@ -104,6 +103,7 @@ impl<'a> Request<'a> {
             version,
             stream: false,
             max_tokens: None,
+            reasoning_budget: 0,
             messages: 0,
             tools: 0,
             response_format: ResponseFormatKind::Text,
@@ -115,7 +115,6 @@ impl<'a> Request<'a> {
         };
         Self {
             head,
-            budget: None,
             chooses_tool: false,
             has_format: false,
         }
@@ -156,7 +155,7 @@ impl<'a> Request<'a> {
                 self.chooses_tool = true;
             }
             "thinking" => {
-                self.budget = options::thinking(reader, path)?;
+                head.reasoning_budget = options::thinking(reader, path)?;
                 head.says_how_to_reason = true;
             }
             "output_config" => {
@@ -200,8 +199,9 @@ impl<'a> Request<'a> {
                 return Err(Path::TOP.missing(required));
             }
         }
-        if let (Some(budget), Some(most)) = (self.budget, head.max_tokens)
-            && budget >= most
+        if head
+            .max_tokens
+            .is_some_and(|most| head.reasoning_budget > 0 && head.reasoning_budget >= most)
         {
             let thinking = Path::TOP.key("thinking");
             return Err(thinking

@@ -63,8 +63,8 @@ fn metadata(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     })
 }
 
-/// Reads `thinking`: the tokens that are set apart for it.
-pub(super) fn thinking(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Option<u64>, Flaw> {
+/// Reads `thinking`: the tokens that are set apart for it; zero when none are.
+pub(super) fn thinking(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, Flaw> {
     let (mut kind, mut budget) = (None, None);
     small_object(
         reader,
@@ -88,11 +88,11 @@ pub(super) fn thinking(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Optio
     match (kind, budget) {
         (None, _) => Err(path.missing("type")),
         (Some("enabled"), None) => Err(path.missing("budget_tokens")),
-        (Some("enabled"), budget) => Ok(budget),
+        (Some("enabled"), Some(budget)) => Ok(budget),
         (Some(_), Some(_)) => Err(path
             .key("budget_tokens")
             .invalid("is only allowed for the type 'enabled'")),
-        (Some(_), None) => Ok(None),
+        (Some(_), None) => Ok(0),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::seal;
 
 /// The request as an upstream of this format gets it for this model: what no upstream needs left out, reasoning that
 /// this upstream has sealed in its own wrapping again and that of others left out, and the gateway's cap when the caller
-/// set none. Values are forwarded byte for byte. `head` is what [`validate`](super::super::validate()) made of this body.
+/// set none or a larger one. Values are forwarded byte for byte. `head` is what [`validate`](super::super::validate()) made of this body.
 pub fn splice_request(
     body: &Bytes,
     head: &GenerateHead,
@@ -19,7 +19,7 @@ pub fn splice_request(
     origin: &str,
     clamp: Option<u64>,
 ) -> Bytes {
-    let clamp = clamp.filter(|_| head.max_tokens.is_none());
+    let clamp = clamp.filter(|clamp| head.max_tokens.is_none_or(|asked| *clamp < asked));
     let mut out = Vec::with_capacity(body.len() + 64);
     out.push(b'{');
     for field in &head.layout.fields {
@@ -62,9 +62,9 @@ fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 
 fn config(body: &Bytes, head: &GenerateHead, field: &FieldPlace, clamp: u64) -> Vec<u8> {
     let clamp = clamp.to_string();
-    if let Some(null) = head.layout.null_cap {
-        let before = Span::new(field.value.start, null.start).of(body);
-        let after = Span::new(null.end, field.value.end).of(body);
+    if let Some(cap) = head.layout.cap {
+        let before = Span::new(field.value.start, cap.start).of(body);
+        let after = Span::new(cap.end, field.value.end).of(body);
         return [before, clamp.as_bytes(), after].concat();
     }
     let Some((open, is_empty)) = head.layout.config else {

@@ -61,8 +61,9 @@ pub(super) fn read(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path
         let start = reader.place();
         if !reader.take_null()? {
             value(reader, head, &mut config, name, &here)?;
-        } else if name == "maxOutputTokens" {
-            head.layout.null_cap = Some(Span::new(start, reader.end()));
+        }
+        if name == "maxOutputTokens" {
+            head.layout.cap = Some(Span::new(start, reader.end()));
         }
     }
     let inside = reader.slice(Span::new(start + 1, reader.end().saturating_sub(1)));

@@ -24,7 +24,7 @@ pub enum CapName {
 pub struct RequestEdits<'e> {
     /// The model's name at the upstream.
     pub model: &'e str,
-    /// A cap on output tokens, set only when the caller set none.
+    /// A cap on output tokens, sent when the caller set none or a larger one.
     pub clamp_output: Option<u64>,
     /// Under which name the upstream knows that cap.
     pub cap_name: CapName,
@@ -92,6 +92,8 @@ fn changes<'e>(
 /// Bytes that the edits bring in.
 struct NewBytes {
     model: Vec<u8>,
+    /// In place of a larger cap.
+    cap: Option<Vec<u8>>,
     inserted: Vec<u8>,
 }
 
@@ -99,6 +101,11 @@ impl NewBytes {
     fn of(head: &ChatHead<'_>, edits: &RequestEdits<'_>) -> Self {
         let mut model = Vec::with_capacity(edits.model.len() + 2);
         write_string(&mut model, edits.model);
+        let asked = head.max_tokens.map(|cap| cap.value);
+        let smaller = edits
+            .clamp_output
+            .filter(|clamp| asked.is_some_and(|asked| *clamp < asked));
+        let cap = smaller.map(|clamp| clamp.to_string().into_bytes());
         let mut inserted = Vec::new();
         if let (None, Some(clamp)) = (head.max_tokens, edits.clamp_output) {
             let name = match edits.cap_name {
@@ -136,7 +143,7 @@ impl NewBytes {
         if nothing_follows {
             inserted.pop();
         }
-        Self { model, inserted }
+        Self { model, cap, inserted }
     }
 }
 
@@ -208,6 +215,9 @@ fn edit_value<'e>(
 ) {
     match field.name {
         FieldName::Known(Field::Model) => out.push(Edit::replace(field.value, &new.model)),
+        FieldName::Known(known @ (Field::MaxTokens | Field::MaxCompletionTokens)) if head.has(known) => {
+            out.extend(new.cap.as_ref().map(|cap| Edit::replace(field.value, cap)));
+        }
         FieldName::Known(Field::StreamOptions) if head.stream && !head.include_usage => {
             out.push(match head.layout.stream_options {
                 None => Edit::replace(field.value, ASK_USAGE.as_bytes()),

@@ -210,7 +210,7 @@ fn the_cap_gets_the_name_that_the_upstream_knows() {
 }
 
 #[test]
-fn a_clamp_is_set_only_when_the_caller_set_none() {
+fn a_clamp_is_set_when_the_caller_set_no_cap_or_a_larger_one() {
     let clamped = |sent: &str, cap_name| {
         let edits = RequestEdits {
             cap_name,
@@ -234,6 +234,38 @@ fn a_clamp_is_set_only_when_the_caller_set_none() {
         clamped(r#","max_completion_tokens":null"#, CapName::MaxTokens),
         expected("max_tokens")
     );
+    for (sent, cap_name, forwarded) in [
+        (
+            r#","max_tokens": 1025"#,
+            CapName::AsSent,
+            r#","max_tokens": 1024"#,
+        ),
+        (r#","max_tokens":1024"#, CapName::AsSent, r#","max_tokens":1024"#),
+        (r#","max_tokens":1023"#, CapName::AsSent, r#","max_tokens":1023"#),
+        (
+            r#","max_tokens":1025,"max_completion_tokens":1025"#,
+            CapName::AsSent,
+            r#","max_tokens":1024,"max_completion_tokens":1024"#,
+        ),
+        (
+            r#","max_tokens":null,"max_completion_tokens":1025"#,
+            CapName::AsSent,
+            r#","max_tokens":null,"max_completion_tokens":1024"#,
+        ),
+        (
+            r#","max_completion_tokens": 1025"#,
+            CapName::MaxTokens,
+            r#","max_tokens":1024"#,
+        ),
+        (
+            r#","max_tokens":1025"#,
+            CapName::MaxCompletionTokens,
+            r#","max_completion_tokens":1024"#,
+        ),
+    ] {
+        let forwarded = format!(r#"{{"model":"up",{M}{forwarded}}}"#);
+        assert_eq!(clamped(sent, cap_name), forwarded, "{cap_name:?} {sent}");
+    }
 }
 
 #[test]

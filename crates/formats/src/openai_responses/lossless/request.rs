@@ -13,7 +13,7 @@ pub struct RequestEdits<'a> {
     pub model: &'a str,
     /// Whose seals this upstream reads.
     pub origin: &'a str,
-    /// A cap on output tokens, for a caller who set none.
+    /// A cap on output tokens, sent when the caller set none or a larger one.
     pub clamp_output: Option<u64>,
     /// Whether the model reasons although the request says nothing about it.
     pub reasons: bool,
@@ -29,6 +29,9 @@ const KEPT_HERE: &[&str] = &["store", "previous_response_id", "background"];
 pub fn splice_request(body: &Bytes, head: &ResponsesHead<'_>, edits: RequestEdits<'_>) -> Bytes {
     let mut out = Vec::with_capacity(body.len() + edits.model.len() + 96);
     let asks_seal = edits.reasons || head.says_how_to_reason || head.layout.includes_seal;
+    let clamp = edits
+        .clamp_output
+        .filter(|clamp| head.max_tokens.is_none_or(|asked| *clamp < asked));
     out.push(b'{');
     for field in &head.layout.fields {
         if IGNORED_HINTS.contains(&field.name) || KEPT_HERE.contains(&field.name) {
@@ -36,6 +39,8 @@ pub fn splice_request(body: &Bytes, head: &ResponsesHead<'_>, edits: RequestEdit
         }
         match field.name {
             "model" => push_field(&mut out, "model", &json_string(edits.model)),
+            // It is written anew.
+            "max_output_tokens" if clamp.is_some() => {}
             "input" => push_field(&mut out, "input", &input(body, head, field, edits.origin)),
             "include" if asks_seal && !head.layout.includes_seal => {
                 push_field(&mut out, "include", &with_seal(field.value.of(body)));
@@ -46,7 +51,7 @@ pub fn splice_request(body: &Bytes, head: &ResponsesHead<'_>, edits: RequestEdit
     if asks_seal && head.layout.field("include").is_none() {
         push_field(&mut out, "include", &with_seal(b"[]"));
     }
-    if let (None, Some(clamp)) = (head.max_tokens, edits.clamp_output) {
+    if let Some(clamp) = clamp {
         push_field(&mut out, "max_output_tokens", clamp.to_string().as_bytes());
     }
     push_field(&mut out, "store", b"false");

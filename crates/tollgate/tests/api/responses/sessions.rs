@@ -7,10 +7,11 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 use tollgate_testkit::gateway::http::Request;
+use tollgate_testkit::gateway::nanos;
 use tollgate_testkit::upstream::{Answer, Gate, Reply};
 
 use super::{RESPONSES, SIM, ended};
-use crate::scene::{FREE, MODEL, Scene, assert_error};
+use crate::scene::{FREE, MODEL, PLAIN, Scene, assert_error, credits, with};
 
 type Socket = WebSocketStream<TcpStream>;
 
@@ -269,5 +270,52 @@ async fn a_stop_waits_for_the_turn_and_closes_the_session() {
     assert_eq!(hear(&mut socket).await, None);
     assert_eq!(scene.gateway.wait_for_exit().await, Some(0));
     scene.gateway.restart().await;
+    scene.finish().await;
+}
+
+/// What the handshake allows is allowed for each response.
+#[tokio::test]
+async fn every_response_of_a_session_costs_what_its_handshake_allows() {
+    let scene = Scene::start().await;
+    let bearer = format!("Bearer {}", scene.key.secret);
+    let bad = try_connect(&scene, &[("authorization", &bearer), ("x-max-cost", "much")]).await;
+    let tungstenite::Error::Http(refused) = bad.unwrap_err() else {
+        panic!("the handshake went wrong in another way")
+    };
+    assert_eq!(refused.status(), 400);
+    let body = |text: &str| with(creating(PLAIN, text), json!({"store": false}));
+    let quoted = json!({"endpoint": RESPONSES, "request": {
+        "model": PLAIN, "input": "hi", "store": false, "stream": true, "max_output_tokens": 20
+    }});
+    let quote = scene
+        .client()
+        .post_json("/v1/quote", &scene.key.secret, &quoted)
+        .await
+        .json();
+    let allowed = nanos(&quote["most"]);
+    let allowing = [("authorization", &*bearer), ("x-max-cost", &*credits(allowed))];
+    let mut socket = try_connect(&scene, &allowing).await.unwrap();
+    for _ in 0..2 {
+        scene.upstream.push(Reply::answer(Answer::words(200)));
+        let response = ask(&mut socket, &body("hi")).await;
+        assert_eq!(
+            response["incomplete_details"]["reason"], "max_output_tokens",
+            "{response}"
+        );
+        let sent = scene.upstream.requests().pop().unwrap().json().unwrap();
+        let cap = sent["max_completion_tokens"].as_i64().unwrap();
+        assert!((16..100).contains(&cap), "{sent}");
+        let cost = nanos(&response["usage"]["cost"]);
+        assert!(cost > 0 && cost <= allowed, "{response}");
+    }
+    let asked = scene.upstream.request_count();
+    say(&mut socket, &body(&"long ".repeat(100))).await;
+    let refused = hear(&mut socket).await.unwrap();
+    assert_eq!(
+        error_of(&refused),
+        (422, "parameter_out_of_range", Some("x-max-cost"))
+    );
+    assert_eq!(scene.upstream.request_count(), asked);
+    drop(socket);
     scene.finish().await;
 }
