@@ -300,9 +300,11 @@ pub fn decode_response(body: &[u8]) -> Result<GenerateResponse, DecodeError> {
 }
 
 fn choice_from_wire(choice: wire::Choice) -> Choice {
+    let said = choice.message.unwrap_or_default();
     let message = message_from_wire(wire::Message {
         role: "assistant".to_owned(),
-        ..choice.message.unwrap_or_default()
+        content: said.content.or(choice.text.map(wire::Content::Text)),
+        ..said
     });
     Choice {
         index: choice.index,

@@ -355,6 +355,7 @@ fn choice_to_wire(choice: &Choice) -> wire::Choice {
             ..wire::Message::default()
         }),
         delta: None,
+        text: None,
         logprobs: choice.logprobs.clone(),
         finish_reason: Some(finish_to_wire(choice.finish).to_owned()),
     }

@@ -267,6 +267,9 @@ pub(super) struct Choice {
     pub(super) message: Option<Message>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) delta: Option<Delta>,
+    /// Where completions, the older format, have theirs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) text: Option<String>,
     #[serde(default)]
     pub(super) logprobs: Option<Value>,
     #[serde(default)]

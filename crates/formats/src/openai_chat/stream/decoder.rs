@@ -5,7 +5,7 @@ use tollgate_types::stream::StreamEvent;
 
 use super::super::decode::{finish_from_wire, parts_from_wire};
 use super::super::usage::read_usage_value;
-use super::super::wire::{Answer, CallPiece, Choice, Delta};
+use super::super::wire::{Answer, CallPiece, Choice, Content, Delta};
 use crate::error::DecodeError;
 use crate::sse;
 
@@ -59,11 +59,13 @@ impl StreamDecoder {
         let Choice {
             index,
             delta,
+            text,
             logprobs,
             finish_reason,
             ..
         } = choice;
-        let delta = delta.unwrap_or_default();
+        let mut delta = delta.unwrap_or_default();
+        delta.content = delta.content.or(text.map(Content::Text));
         let calls = self.decode_texts(index, delta, logprobs, events);
         for (place, call) in calls.into_iter().enumerate() {
             self.decode_call(index, place as u32, call, events);

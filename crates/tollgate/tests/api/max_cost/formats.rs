@@ -41,7 +41,13 @@ fn prompt(members: Value) -> Value {
 fn cap_of(sent: &Value) -> Option<i64> {
     let names = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
     let found = names.iter().find_map(|name| sent[name].as_i64());
-    found.or_else(|| sent["generationConfig"]["maxOutputTokens"].as_i64())
+    let config = &sent["generationConfig"];
+    let of_config = || {
+        config["maxOutputTokens"]
+            .as_i64()
+            .or(config["max_output_tokens"].as_i64())
+    };
+    found.or_else(of_config)
 }
 
 #[tokio::test]

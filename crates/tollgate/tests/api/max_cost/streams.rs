@@ -41,15 +41,18 @@ fn asked() -> Vec<Asked> {
 }
 
 fn events(response: &Response) -> Vec<Value> {
-    let events = response.events();
-    let told = events
-        .iter()
-        .filter(|event| event.data.is_some() && !event.is_done());
-    told.map(|event| event.json()).collect()
+    let text = response.text();
+    let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    let told = data.filter(|data| *data != "[DONE]");
+    told.map(|data| serde_json::from_str(data).unwrap()).collect()
 }
 
 fn chat_reason(response: &Response) -> Value {
-    assert!(response.events().last().unwrap().is_done());
+    assert!(
+        response.text().ends_with("data: [DONE]\n\n"),
+        "{}",
+        response.text()
+    );
     events(response).last().unwrap()["choices"][0]["finish_reason"].clone()
 }
 

@@ -25,13 +25,14 @@ const LENGTHS: [i64; 5] = [25, 50, 100, 150, 200];
 /// What is asked, how many tokens the answer usually has, and the cap that callers set who set one.
 fn asked() -> Vec<(Value, i64, i64)> {
     let user = |text: String| json!([{"role": "user", "content": text}]);
-    let under = |task: &str, text: String| {
-        json!([{"role": "system", "content": task}, {"role": "user", "content": text}])
-    };
+    let under = |task: &str, text: String| json!([{"role": "system", "content": task}, {"role": "user", "content": text}]);
     let turns: Vec<Value> = (0..12)
         .map(|turn| {
             let (role, text) = if turn % 2 == 0 {
-                ("user", "And what does a larger ship do when it arrives at low water?".to_owned())
+                (
+                    "user",
+                    "And what does a larger ship do when it arrives at low water?".to_owned(),
+                )
             } else {
                 ("assistant", PROSE.repeat(2))
             };
@@ -40,16 +41,39 @@ fn asked() -> Vec<(Value, i64, i64)> {
         .chain([json!({"role": "user", "content": "Why is that so?"})])
         .collect();
     vec![
-        (user("Why is the sky blue, and why is it red in the evening?".to_owned()), 250, 1_024),
+        (
+            user("Why is the sky blue, and why is it red in the evening?".to_owned()),
+            250,
+            1_024,
+        ),
         (json!(turns), 300, 1_024),
-        (under("Summarise the text in ten sentences.", PROSE.repeat(60)), 400, 1_000),
-        (under("Answer with a JSON object: place, depth, season.", PROSE.repeat(5)), 120, 500),
+        (
+            under("Summarise the text in ten sentences.", PROSE.repeat(60)),
+            400,
+            1_000,
+        ),
+        (
+            under(
+                "Answer with a JSON object: place, depth, season.",
+                PROSE.repeat(5),
+            ),
+            120,
+            500,
+        ),
         (under("Translate into English.", GERMAN.repeat(6)), 350, 2_000),
         (user(JAPANESE.repeat(3)), 300, 1_024),
         (under("Continue the code.", CODE.repeat(4)), 200, 512),
         (under("Review this code.", CODE.repeat(60)), 700, 4_096),
-        (under("Is this about the sea? Answer yes or no.", PROSE.to_owned()), 2, 16),
-        (under("Answer from these passages alone.", PROSE.repeat(14)), 180, 800),
+        (
+            under("Is this about the sea? Answer yes or no.", PROSE.to_owned()),
+            2,
+            16,
+        ),
+        (
+            under("Answer from these passages alone.", PROSE.repeat(14)),
+            180,
+            800,
+        ),
     ]
 }
 
@@ -61,7 +85,11 @@ async fn bench_how_far_holds_are_from_charges() {
         let (mut full, mut least) = (Vec::new(), Vec::new());
         for (messages, usual, cap) in asked() {
             let body = json!({"model": MODEL, "messages": messages});
-            let members = if is_capped { json!({"max_tokens": cap}) } else { json!({}) };
+            let members = if is_capped {
+                json!({"max_tokens": cap})
+            } else {
+                json!({})
+            };
             let quote = quoted(&scene, CHAT, &with(body, members)).await;
             assert_eq!(quote["counting"], "exact", "{quote}");
             let price = |item: usize| nanos(&quote["items"][item]["price"]);
