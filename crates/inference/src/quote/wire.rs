@@ -4,7 +4,6 @@ use serde::Serialize;
 use serde_json::Value;
 use tollgate_billing::Preview;
 use tollgate_pipeline::Routed;
-use tollgate_types::Credits;
 use utoipa::ToSchema;
 
 use crate::counting::Counted;
@@ -95,7 +94,7 @@ impl From<tollgate_billing::Item> for QuoteItem {
         Self {
             class: item.unit.as_str(),
             tokens: item.tokens,
-            price: Credits::to_string(&item.price),
+            price: item.price.to_string(),
             cost: item.cost().to_string(),
         }
     }

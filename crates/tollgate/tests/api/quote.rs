@@ -52,11 +52,11 @@ fn requests() -> Vec<(String, Value)> {
         (CHAT, chat(PLAIN, with(object, json!({"max_tokens": 70})))),
         (
             "/v1/completions",
-            json!({"model": TEXTS, "prompt": ["Hi", "you"], "n": 2}),
+            json!({"model": TEXTS, "prompt": ["Hi", "you"], "n": 2, "max_tokens": 40}),
         ),
         (
             "/v1/completions",
-            json!({"model": TEXTS, "prompt": [1, 2, 3], "stream": true}),
+            json!({"model": TEXTS, "prompt": [1, 2, 3], "stream": true, "max_tokens": 40}),
         ),
         ("/v1/messages", chat(MESSAGES, json!({"max_tokens": 70}))),
         (
