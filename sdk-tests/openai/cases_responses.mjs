@@ -94,7 +94,7 @@ test('responses stream helper with tools', [PATH], async () => {
   equal(JSON.parse(callsOf(final)[0].arguments), ARGUMENTS, 'arguments');
 });
 
-test('responses tools in parallel, the whole loop', [PATH, 'simulator'], async () => {
+test('responses tools in parallel, the whole loop', [PATH, 'scripted'], async () => {
   const prompt = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]';
   const first = await ask(prompt, { tools: [WEATHER] });
   const calls = callsOf(first);
@@ -110,7 +110,7 @@ test('responses tools in parallel, the whole loop', [PATH, 'simulator'], async (
   equal(whole.output_text, 'rain in Oslo', 'answer');
 });
 
-test('responses continued by tools', [KEPT, 'simulator'], async () => {
+test('responses continued by tools', [KEPT, 'scripted'], async () => {
   const first = await ask(CALL_WEATHER, { tools: [WEATHER] });
   const result = { type: 'function_call_output', call_id: callsOf(first)[0].call_id, output: 'rain' };
   const second = await ask([result], { tools: [WEATHER], previous_response_id: first.id });
@@ -184,7 +184,7 @@ test('responses errors', [PATH, 'simulator', 'gateway', 'BROKE_KEY', 'LIMITED_KE
   });
 });
 
-test('responses error in a stream', [PATH, 'simulator'], async () => {
+test('responses error in a stream', [PATH, 'scripted'], async () => {
   const seen = [];
   const error = await raises(openai.APIError, async () => {
     for await (const event of await ask(BROKEN_STREAM, { stream: true })) seen.push(event.type);

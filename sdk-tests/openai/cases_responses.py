@@ -102,7 +102,7 @@ def stream_helper() -> None:
     equal(json.loads(calls_of(final)[0].arguments), ARGUMENTS, "arguments")
 
 
-@case("responses tools in parallel, the whole loop", PATH, "simulator")
+@case("responses tools in parallel, the whole loop", PATH, "scripted")
 def tools() -> None:
     prompt = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]'
     first = ask(prompt, tools=[WEATHER])
@@ -118,7 +118,7 @@ def tools() -> None:
     equal(ask([*user(prompt), *said, *results], tools=[WEATHER], store=False).output_text, "rain in Oslo", "answer")
 
 
-@case("responses continued by tools", KEPT, "simulator")
+@case("responses continued by tools", KEPT, "scripted")
 def continued() -> None:
     first = ask(CALL_WEATHER, tools=[WEATHER])
     result = {"type": "function_call_output", "call_id": calls_of(first)[0].call_id, "output": "rain"}
@@ -203,7 +203,7 @@ def errors() -> None:
     raises(openai.RateLimitError, lambda: [ask(settings={"api_key": LIMITED_KEY}) for _ in range(3)])
 
 
-@case("responses error in a stream", PATH, "simulator")
+@case("responses error in a stream", PATH, "scripted")
 def error_in_stream() -> None:
     seen = []
 

@@ -1,7 +1,7 @@
 //! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions`, `POST …/embeddings`,
 //! `POST …/moderations` and `POST …/responses`, Anthropic's `POST …/messages`, Gemini's
-//! `POST …/models/{model}:generateContent` (also as Vertex AI takes it), and `GET …/models`, byte by byte; other paths
-//! have what a test puts there. It issues access tokens, too.
+//! `POST …/models/{model}:generateContent` (also as Vertex AI takes it), Bedrock's `POST …/model/{model}/converse`, and
+//! `GET …/models`, byte by byte; other paths have what a test puts there. It issues access tokens, too.
 //!
 //! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
 //! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
@@ -11,6 +11,7 @@ mod chat_request;
 mod completion;
 mod composed;
 mod connection;
+mod converse;
 mod delivery;
 mod directive;
 mod embeddings;
@@ -61,8 +62,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The running upstream. It stops, with all its connections, when it is dropped.
 ///
-/// A chat completion, a message or a response gets the first of: the queue of its model, the common queue, the directive in its last user
-/// message, the standing reply of its model, the default (an echo). Embeddings get the same with their last text; of an
+/// A chat completion, a message or a response gets the first of: the queue of its model, the common queue, the directive in what the
+/// caller said last, the standing reply of its model, the default (an echo). Embeddings get the same with their last text; of an
 /// answer nothing but the usage matters to them.
 pub struct FakeUpstream {
     address: SocketAddr,
@@ -195,6 +196,11 @@ impl FakeUpstream {
 
     fn of_tokens<T>(&self, change: impl FnOnce(&mut TokenServer) -> T) -> Option<T> {
         self.script.change(|state| state.tokens.as_mut().map(change))
+    }
+
+    /// Makes an echo the caller's own words, without anything before them, as the gateway's simulator answers.
+    pub fn echo_plainly(&self) {
+        self.script.change(|state| state.preface = "");
     }
 
     /// Whether requests are kept for [`requests`](Self::requests); a long run under load may not want that.

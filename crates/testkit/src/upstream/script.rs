@@ -33,6 +33,8 @@ pub(super) struct State {
     pub api_key: Option<String>,
     pub tokens: Option<TokenServer>,
     pub keep_requests: bool,
+    /// What stands before an echo.
+    pub preface: &'static str,
     pub requests: Vec<ReceivedRequest>,
     pub request_count: u64,
     pub connections: u64,
@@ -54,6 +56,7 @@ impl Script {
             api_key: None,
             tokens: None,
             keep_requests: true,
+            preface: "You said: ",
             requests: Vec::new(),
             request_count: 0,
             connections: 0,
@@ -115,7 +118,7 @@ impl Script {
         if let Some(reply) = queued.or_else(|| state.queue.pop_front()) {
             return reply;
         }
-        match directive::read(&request.last_user_text) {
+        match directive::read(&request.last_said) {
             Ok(Some(reply)) => return reply,
             Err(problem) => return Reply::error(400, "invalid_directive", &problem),
             Ok(None) => {}
@@ -125,13 +128,6 @@ impl Script {
             .get(&request.model)
             .unwrap_or(&state.default)
             .clone()
-    }
-
-    /// The reply to a request that nothing is composed for: the common queue, the default.
-    pub fn scripted_reply(&self) -> Reply {
-        let mut state = self.state();
-        let next = state.queue.pop_front();
-        next.unwrap_or_else(|| state.default.clone())
     }
 
     /// The reply for `GET …/models` (`model` is `None`) or `GET …/models/{model}`.
