@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use super::chat_request::{ChatRequest, Shape};
 use super::composed::Composed;
+use super::counts;
 use super::embeddings;
 use super::generate_content;
 use super::plan::{Ending, Piece, Plan};
@@ -152,6 +153,9 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
             Ok(chat) => (script.chat_reply(&chat), Some(chat)),
             Err(problem) => (Reply::error(400, "invalid_request", &problem), None),
         };
+    }
+    if request.method == "POST" && counts::is_count(path) {
+        return (script.counts_reply(path, &request.body), None);
     }
     if is_converse(request) {
         return (script.scripted_reply(), None);
