@@ -142,9 +142,11 @@ test('content image', [PATH, 'scripted'], async () => {
   equal([answer.text, answer.usageMetadata.promptTokenCount > 0], ['What is it?', true], 'text and tokens');
 });
 
-test('content count tokens', [PATH, 'simulator'], async () => {
-  const counted = await client().models.countTokens({ model: MODEL, contents: 'one two three' });
-  equal(counted.totalTokens, 3, 'tokens');
+test('content count tokens', [PATH, 'scripted'], async () => {
+  const count = async (words) =>
+    (await client().models.countTokens({ model: MODEL, contents: 'one '.repeat(words) })).totalTokens;
+  const [short, long] = [await count(3), await count(300)];
+  check(short >= 3 && long > short, `${short} and ${long} tokens`);
 });
 
 test('content embeddings', [PATH, 'simulator'], async () => {

@@ -171,10 +171,11 @@ def kept() -> None:
         equal(raises(openai.APIStatusError, call).status_code in (400, 404), True, "status is 400 or 404")
 
 
-@case("responses input tokens", "/v1/responses/input_tokens", "simulator")
+@case("responses input tokens", "/v1/responses/input_tokens", "scripted")
 def input_tokens() -> None:
-    counted = client().responses.input_tokens.count(model=MODEL, input="one two three")
-    equal((counted.object, counted.input_tokens), ("response.input_tokens", 3), "count")
+    short, long = (client().responses.input_tokens.count(model=MODEL, input="one " * words) for words in (3, 300))
+    equal(short.object, "response.input_tokens", "object")
+    check(3 <= short.input_tokens < long.input_tokens, f"{short.input_tokens} and {long.input_tokens} tokens")
 
 
 @case("responses errors", PATH, "simulator", "gateway", "BROKE_KEY", "LIMITED_KEY")

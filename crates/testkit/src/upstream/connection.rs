@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::chat_request::{ChatRequest, Shape};
 use super::composed::Composed;
 use super::converse;
+use super::counts;
 use super::embeddings;
 use super::generate_content;
 use super::plan::{Ending, Piece, Plan};
@@ -154,6 +155,9 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
             }
             Err(problem) => (Reply::error(400, "invalid_request", &problem), None),
         };
+    }
+    if request.method == "POST" && counts::is_count(path) {
+        return (script.counts_reply(path, &request.body), None);
     }
     if request.method == "POST" && path.ends_with("/moderations") {
         return (script.moderations_reply(&request.body), None);

@@ -1,7 +1,8 @@
 //! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions`, `POST …/embeddings`,
 //! `POST …/moderations` and `POST …/responses`, Anthropic's `POST …/messages`, Gemini's
-//! `POST …/models/{model}:generateContent` (also as Vertex AI takes it), Bedrock's `POST …/model/{model}/converse`, and
-//! `GET …/models`, byte by byte; other paths have what a test puts there. It issues access tokens, too.
+//! `POST …/models/{model}:generateContent` (also as Vertex AI takes it), Bedrock's `POST …/model/{model}/converse`, the
+//! counts of tokens beside them, and `GET …/models`, byte by byte; other paths have what a test puts there. It issues
+//! access tokens, too.
 //!
 //! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
 //! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
@@ -12,6 +13,7 @@ mod completion;
 mod composed;
 mod connection;
 mod converse;
+mod counts;
 mod delivery;
 mod directive;
 mod embeddings;
@@ -136,6 +138,11 @@ impl FakeUpstream {
     pub fn push_for_moderations(&self, reply: Reply) {
         self.script
             .change(|state| state.moderations_queue.push_back(reply));
+    }
+
+    /// Adds a reply for the next count of tokens. Without one, every byte of a request is a token.
+    pub fn push_for_counts(&self, reply: Reply) {
+        self.script.change(|state| state.counts_queue.push_back(reply));
     }
 
     /// Sets the reply for when nothing else is scripted.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::chat_request::ChatRequest;
+use super::counts;
 use super::directive;
 use super::moderations;
 use super::received::ReceivedRequest;
@@ -28,6 +29,7 @@ pub(super) struct State {
     pub default: Reply,
     pub models_queue: VecDeque<Reply>,
     pub moderations_queue: VecDeque<Reply>,
+    pub counts_queue: VecDeque<Reply>,
     pub models: Vec<String>,
     pub files: HashMap<String, Reply>,
     pub api_key: Option<String>,
@@ -51,6 +53,7 @@ impl Script {
             default: Reply::answer(super::Answer::default()),
             models_queue: VecDeque::new(),
             moderations_queue: VecDeque::new(),
+            counts_queue: VecDeque::new(),
             models: vec!["fake-model".to_owned()],
             files: HashMap::new(),
             api_key: None,
@@ -160,6 +163,12 @@ impl Script {
     pub fn moderations_reply(&self, body: &[u8]) -> Reply {
         let scripted = self.state().moderations_queue.pop_front();
         scripted.unwrap_or_else(|| moderations::reply(body))
+    }
+
+    /// The reply for a count of tokens.
+    pub fn counts_reply(&self, path: &str, body: &[u8]) -> Reply {
+        let scripted = self.state().counts_queue.pop_front();
+        scripted.unwrap_or_else(|| counts::reply(path, body))
     }
 
     /// The next scripted reply of the common queue.
