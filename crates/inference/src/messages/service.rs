@@ -79,8 +79,21 @@ pub(crate) fn prepare(
     body: Bytes,
 ) -> Result<(Routed, CallRequest), Error> {
     let (checked, body) = lenient::checked(&caller, ctx, body, |body| {
-        check(pipeline, ctx, &caller, version, body)
+        check(pipeline, ctx, &caller, version, Purpose::Generate, body)
     })?;
+    let (routed, request) = call(ctx, caller, checked, betas, body);
+    crossing::note_foreign_reasoning(ctx, &routed, &request.call);
+    Ok((routed, request))
+}
+
+/// The call of the pipeline.
+pub(super) fn call(
+    ctx: &RequestContext,
+    caller: Caller,
+    checked: Checked,
+    betas: Betas,
+    body: Bytes,
+) -> (Routed, CallRequest) {
     let Checked { head, routed, common } = checked;
     note_betas(ctx, &betas, &routed);
     let public_model = routed.public_model.clone();
@@ -107,8 +120,7 @@ pub(crate) fn prepare(
             body,
         },
     };
-    crossing::note_foreign_reasoning(ctx, &routed, &request.call);
-    Ok((routed, request))
+    (routed, request)
 }
 
 /// Names the previews that the model's provider is not told of.
@@ -122,27 +134,37 @@ fn note_betas(ctx: &RequestContext, betas: &Betas, routed: &Routed) {
 }
 
 /// A request that can be made.
-struct Checked {
+pub(super) struct Checked {
     head: MessagesHead<'static>,
     routed: Routed,
     common: Option<Arc<GenerateRequest>>,
 }
 
 /// Everything that can be refused before anything is held or sent.
-fn check(
+pub(super) fn check(
     pipeline: &Pipeline,
     ctx: &RequestContext,
     caller: &Caller,
     version: Version,
+    purpose: Purpose,
     body: &Bytes,
 ) -> Result<Checked, Error> {
-    let head = anthropic_messages::validate(body, version, Purpose::Generate)?;
+    let head = anthropic_messages::validate(body, version, purpose)?;
     let mut routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
     let (own, media) = (own(&head), head.media);
-    let common = crossing::common_form_without(&own, &mut routed, Format::Messages, media, ctx, || {
-        anthropic_messages::decode_request(body)
-    })?;
+    let common =
+        crossing::common_form_without(
+            &own,
+            &mut routed,
+            Format::Messages,
+            media,
+            ctx,
+            || match purpose {
+                Purpose::Generate => anthropic_messages::decode_request(body),
+                Purpose::Count => anthropic_messages::decode_count(body),
+            },
+        )?;
     Ok(Checked {
         head: head.into_owned(),
         routed,
@@ -159,7 +181,7 @@ fn own(head: &MessagesHead<'_>) -> Own {
     }
 }
 
-pub(super) fn asked(head: &MessagesHead<'_>) -> Asked {
+fn asked(head: &MessagesHead<'_>) -> Asked {
     Asked {
         max_tokens: head.max_tokens.map(|cap| (cap, "max_tokens")),
         response_format: (head.response_format, head.format_param()),
@@ -170,7 +192,7 @@ pub(super) fn asked(head: &MessagesHead<'_>) -> Asked {
     }
 }
 
-pub(super) fn demand(head: &MessagesHead<'_>, body_bytes: usize) -> Demand {
+fn demand(head: &MessagesHead<'_>, body_bytes: usize) -> Demand {
     Demand {
         max_tokens: head.max_tokens,
         reasoning_budget: head.reasoning_budget,

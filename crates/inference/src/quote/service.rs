@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tollgate_accounts::Caller;
 use tollgate_edge::RequestContext;
 use tollgate_formats::anthropic_messages::{Betas, Version};
+use tollgate_formats::hub;
 use tollgate_pipeline::{CallRequest, Pipeline, Routed};
 use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::EmbedCall;
@@ -13,7 +14,7 @@ use tollgate_upstream::EmbedCall;
 use super::read::{self, Endpoint};
 use super::wire::Quote;
 use crate::counting::Counting;
-use crate::{Inference, admission, crossing};
+use crate::{Inference, admission, counting, crossing};
 use crate::{chat_completions, completions, embeddings, generate_content, messages, responses};
 
 /// Who asks, and what stands in headers.
@@ -95,8 +96,13 @@ async fn of_text(
     mut request: CallRequest,
 ) -> Result<Quote, Error> {
     let preview = admission::preview(pipeline, ctx, &mut routed, &mut request).await?;
-    let counting = Counting::of_call(routed, &request);
-    let counted = counting.counted(pipeline).await;
+    let call = &mut request.call;
+    if call.common.is_none() {
+        // What has no place in the common form is bounded like everything else.
+        call.common = hub::decode_request(call.format, &call.body).ok().map(Arc::new);
+    }
+    let counting = Counting { routed, request };
+    let counted = counting.count_here(pipeline).await;
     Ok(Quote::new(path, &counting.routed, &preview, &counted))
 }
 
@@ -108,13 +114,8 @@ async fn of_embeddings(
     mut request: CallRequest<EmbedCall>,
 ) -> Result<Quote, Error> {
     let preview = admission::preview(pipeline, ctx, &mut routed, &mut request).await?;
-    let counting = Counting {
-        routed,
-        demand: request.demand,
-        request: None,
-    };
-    let counted = counting.counted_texts(pipeline, &request.call).await;
-    Ok(Quote::new(path, &counting.routed, &preview, &counted))
+    let counted = counting::bound_of(pipeline, &routed, &request).await;
+    Ok(Quote::new(path, &routed, &preview, &counted))
 }
 
 /// A fault of the request where it stands in the request for a quote.
