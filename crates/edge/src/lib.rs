@@ -13,6 +13,7 @@ pub mod limits;
 pub mod query;
 pub mod shell;
 pub mod sse;
+mod values;
 pub mod websocket;
 
 pub use auth::{ControlCaller, Gate, WorkCaller};
