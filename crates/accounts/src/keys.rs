@@ -1,9 +1,13 @@
 //! From a key to its caller: shape, digest, cache, storage, states.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use moka::future::Cache;
+use thread_local::ThreadLocal;
 use tollgate_storage::key::KeyDigest;
 use tollgate_storage::{
     Account, AccountState, Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey, StorageError,
@@ -71,9 +75,22 @@ pub struct KeysConfig {
 /// Digest → owner, `None` for a key that is known not to exist.
 type Entry = Option<Arc<CachedKey>>;
 
+/// Most keys that one thread remembers by itself.
+const MOST_RECENT: usize = 1024;
+
+/// What a thread has found lately. The cache of all threads keeps account of every look, which costs more than the look.
+#[derive(Debug, Default)]
+struct Recent {
+    keys: HashMap<KeyDigest, Arc<CachedKey>>,
+    /// How many changes there had been.
+    changes: u64,
+}
+
 #[derive(Debug)]
 struct CachedKey {
     digest: KeyDigest,
+    /// When it was read, on the clock that never goes back.
+    read_at: u64,
     caller: Caller,
     usable: bool,
     expires_at: Option<Timestamp>,
@@ -87,6 +104,9 @@ pub struct Keys {
     ids: Arc<IdSource>,
     found: Cache<KeyDigest, Entry>,
     missing: Cache<KeyDigest, ()>,
+    recent: ThreadLocal<RefCell<Recent>>,
+    /// How often something was changed here: what threads remember from before is not believed.
+    changes: AtomicU64,
 }
 
 impl Keys {
@@ -112,6 +132,8 @@ impl Keys {
             ids,
             found,
             missing,
+            recent: ThreadLocal::new(),
+            changes: AtomicU64::new(0),
         }
     }
 
@@ -124,11 +146,10 @@ impl Keys {
     pub async fn authenticate(&self, key: &str) -> Result<Caller, KeyError> {
         let mode = self.config.shape.mode_of(key).ok_or(KeyError::Invalid)?;
         let digest = self.config.pepper.digest(key);
-        let entry = match self.found.get(&digest).await {
-            Some(entry) => entry,
-            None => self.look_up(digest).await?,
+        let cached = match self.recall(&digest) {
+            Some(cached) => cached,
+            None => self.find(digest).await?,
         };
-        let cached = entry.ok_or(KeyError::Invalid)?;
         let expired = cached.expires_at.is_some_and(|at| at <= self.clock.now());
         let genuine = same_digest(&cached.digest, &digest) && cached.caller.mode == mode;
         if genuine && cached.usable && !expired {
@@ -138,6 +159,33 @@ impl Keys {
         }
     }
 
+    /// What this thread remembers of the key, unless that is too old or something was changed since.
+    fn recall(&self, digest: &KeyDigest) -> Option<Arc<CachedKey>> {
+        let recent = self.recent.get()?.borrow();
+        let cached = recent.keys.get(digest)?;
+        let age = self.clock.monotonic_micros().saturating_sub(cached.read_at);
+        let is_young = u128::from(age) < self.config.positive_ttl.as_micros();
+        let is_unchanged = recent.changes == self.changes.load(Ordering::Acquire);
+        (is_young && is_unchanged).then(|| cached.clone())
+    }
+
+    async fn find(&self, digest: KeyDigest) -> Result<Arc<CachedKey>, KeyError> {
+        // Before the look: what changes during it is not remembered as if it were older.
+        let changes = self.changes.load(Ordering::Acquire);
+        let entry = match self.found.get(&digest).await {
+            Some(entry) => entry,
+            None => self.look_up(digest).await?,
+        };
+        let cached = entry.ok_or(KeyError::Invalid)?;
+        let mut recent = self.recent.get_or_default().borrow_mut();
+        if recent.changes != changes || recent.keys.len() >= MOST_RECENT {
+            recent.keys.clear();
+            recent.changes = changes;
+        }
+        recent.keys.insert(digest, cached.clone());
+        Ok(cached)
+    }
+
     async fn look_up(&self, digest: KeyDigest) -> Result<Entry, KeyError> {
         if self.missing.contains_key(&digest) {
             return Ok(None);
@@ -145,8 +193,9 @@ impl Keys {
         let mut prefix = [0; 16];
         prefix.copy_from_slice(&digest[..16]);
         let found = self.found.try_get_with(digest, async {
+            let read_at = self.clock.monotonic_micros();
             let owner = self.store.find(prefix).await?;
-            Ok(owner.map(|owner| Arc::new(cached(owner))))
+            Ok(owner.map(|owner| Arc::new(cached(owner, read_at))))
         });
         let entry = found.await.map_err(KeyError::Storage)?;
         if entry.is_none() {
@@ -233,6 +282,7 @@ impl Keys {
             _ => Error::internal(error),
         })?;
         self.found.invalidate(&key.digest).await;
+        self.changes.fetch_add(1, Ordering::Release);
         Ok(key)
     }
 
@@ -244,13 +294,15 @@ impl Keys {
     /// Forgets what is cached, after an account's limits or state have changed.
     pub fn forget(&self) {
         self.found.invalidate_all();
+        self.changes.fetch_add(1, Ordering::Release);
     }
 }
 
-fn cached(owner: KeyOwner) -> CachedKey {
+fn cached(owner: KeyOwner, read_at: u64) -> CachedKey {
     let usable = owner.key.state == KeyState::Active && owner.account.state == AccountState::Active;
     CachedKey {
         digest: owner.key.digest,
+        read_at,
         usable,
         expires_at: owner.key.expires_at,
         caller: Caller {

@@ -3,8 +3,7 @@
 
 use std::fmt;
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use aws_lc_rs::hmac;
 use subtle::ConstantTimeEq;
 use tollgate_storage::KeyMode;
 use tollgate_storage::key::KeyDigest;
@@ -106,7 +105,7 @@ fn check_chars(text: &str) -> [u8; CHECK_CHARS] {
 
 /// The installation's secret under which keys are digested. Without it a stolen database yields no keys to try.
 #[derive(Clone)]
-pub struct Pepper(Hmac<Sha256>);
+pub struct Pepper(hmac::Key);
 
 impl Pepper {
     /// A pepper from at least 32 secret bytes; `None` when there are fewer.
@@ -114,14 +113,14 @@ impl Pepper {
         if secret.len() < 32 {
             return None;
         }
-        Hmac::new_from_slice(secret).ok().map(Self)
+        Some(Self(hmac::Key::new(hmac::HMAC_SHA256, secret)))
     }
 
     /// The digest under which a key is stored.
     pub fn digest(&self, key: &str) -> KeyDigest {
-        let mut mac = self.0.clone();
-        mac.update(key.as_bytes());
-        mac.finalize().into_bytes().into()
+        let mut digest = KeyDigest::default();
+        digest.copy_from_slice(hmac::sign(&self.0, key.as_bytes()).as_ref());
+        digest
     }
 }
 
@@ -173,6 +172,17 @@ mod tests {
         ] {
             assert_eq!(shape.mode_of(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_digest_is_an_hmac_sha_256() {
+        // RFC 4231, test case 6.
+        let pepper = Pepper::new(&[0xaa; 131]).unwrap();
+        let digest = pepper.digest("Test Using Larger Than Block-Size Key - Hash Key First");
+        let expected = 0x60e4_3159_1ee0_b67f_0d8a_26aa_cbf5_b77f_u128;
+        assert_eq!(digest[..16], expected.to_be_bytes());
+        let expected = 0x8e0b_c621_3728_c514_0546_040f_0ee3_7f54_u128;
+        assert_eq!(digest[16..], expected.to_be_bytes());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tollgate_types::{Error, Timestamp};
 
 use crate::context::{Notes, RequestContext};
 use crate::error::{ErrorBody, Logged, error_type, status_and_type};
+use crate::values::Values;
 
 const MESSAGES: &str = "/v1/messages";
 /// The paths of generated content; the first one is also the catalog's.
@@ -92,7 +93,7 @@ const TOKENS: [HeaderName; 3] = [
 ];
 
 /// Gives an answer the dress of its path's family.
-pub(crate) fn dress(ctx: &RequestContext, notes: &Notes, response: &mut Response) {
+pub(crate) fn dress(ctx: &RequestContext, notes: &Notes, values: &mut Values, response: &mut Response) {
     if ctx.family == Family::Common {
         return;
     }
@@ -100,7 +101,7 @@ pub(crate) fn dress(ctx: &RequestContext, notes: &Notes, response: &mut Response
     let is_messages = ctx.family == Family::Messages;
     for (names, decision) in [(&REQUESTS, notes.requests), (&TOKENS, notes.tokens)] {
         if let Some(decision) = decision.filter(|_| is_messages) {
-            insert(headers, names, decision, ctx.accepted_at);
+            insert(headers, values, names, decision, ctx.accepted_at);
         }
     }
     let Some(Logged(error)) = response.extensions().get::<Logged>() else {
@@ -118,10 +119,16 @@ fn is_below(path: &str, root: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn insert(headers: &mut HeaderMap, names: &[HeaderName; 3], decision: Decision, now: Timestamp) {
+fn insert(
+    headers: &mut HeaderMap,
+    values: &mut Values,
+    names: &[HeaderName; 3],
+    decision: Decision,
+    now: Timestamp,
+) {
     let [limit, remaining, reset] = names;
-    headers.insert(limit.clone(), HeaderValue::from(decision.limit));
-    headers.insert(remaining.clone(), HeaderValue::from(decision.remaining));
+    values.insert(headers, limit, decision.limit);
+    values.insert(headers, remaining, decision.remaining);
     // Whole seconds, rounded up: nobody comes back too early.
     let micros = now.plus(decision.reset).as_micros();
     let reset_at = Timestamp::from_micros(
@@ -130,9 +137,7 @@ fn insert(headers: &mut HeaderMap, names: &[HeaderName; 3], decision: Decision, 
             .div_euclid(1_000_000)
             .saturating_mul(1_000_000),
     );
-    if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(reset_at.to_rfc3339())) {
-        headers.insert(reset.clone(), value);
-    }
+    values.insert(headers, reset, reset_at.to_rfc3339());
 }
 
 #[cfg(test)]

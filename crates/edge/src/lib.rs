@@ -14,6 +14,7 @@ pub mod max_cost;
 pub mod query;
 pub mod shell;
 pub mod sse;
+mod values;
 pub mod websocket;
 
 pub use auth::{ControlCaller, Gate, WorkCaller};

@@ -1,9 +1,12 @@
 //! The `x-ratelimit-*` headers, in the names and units that OpenAI's clients read.
 
+use std::fmt;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName};
 use tollgate_storage::Decision;
+
+use crate::values::Values;
 
 const REQUESTS: [HeaderName; 3] = [
     HeaderName::from_static("x-ratelimit-limit-requests"),
@@ -17,31 +20,38 @@ const TOKENS: [HeaderName; 3] = [
 ];
 
 /// Says what the windows hold.
-pub(crate) fn insert(headers: &mut HeaderMap, requests: Option<Decision>, tokens: Option<Decision>) {
+pub(crate) fn insert(
+    headers: &mut HeaderMap,
+    values: &mut Values,
+    requests: Option<Decision>,
+    tokens: Option<Decision>,
+) {
     for (names, decision) in [(&REQUESTS, requests), (&TOKENS, tokens)] {
         let Some(decision) = decision else { continue };
         let [limit, remaining, reset] = names;
-        headers.insert(limit.clone(), HeaderValue::from(decision.limit));
-        headers.insert(remaining.clone(), HeaderValue::from(decision.remaining));
-        if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(duration_text(decision.reset))) {
-            headers.insert(reset.clone(), value);
-        }
+        values.insert(headers, limit, decision.limit);
+        values.insert(headers, remaining, decision.remaining);
+        values.insert(headers, reset, Reset(decision.reset));
     }
 }
 
 /// A duration as OpenAI writes it: `12ms`, `1.5s`, `6m0s`.
-fn duration_text(duration: Duration) -> String {
-    let millis = duration.as_micros().div_ceil(1000);
-    match millis {
-        0..1_000 => format!("{millis}ms"),
-        1_000..60_000 if millis.is_multiple_of(1_000) => format!("{}s", millis / 1_000),
-        1_000..60_000 => {
-            let fraction = format!("{:03}", millis % 1_000);
-            format!("{}.{}s", millis / 1_000, fraction.trim_end_matches('0'))
-        }
-        _ => {
-            let seconds = millis.div_ceil(1_000);
-            format!("{}m{}s", seconds / 60, seconds % 60)
+struct Reset(Duration);
+
+impl fmt::Display for Reset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0.as_micros().div_ceil(1000);
+        match millis {
+            0..1_000 => write!(f, "{millis}ms"),
+            1_000..60_000 if millis.is_multiple_of(1_000) => write!(f, "{}s", millis / 1_000),
+            1_000..60_000 => {
+                let fraction = format!("{:03}", millis % 1_000);
+                write!(f, "{}.{}s", millis / 1_000, fraction.trim_end_matches('0'))
+            }
+            _ => {
+                let seconds = millis.div_ceil(1_000);
+                write!(f, "{}m{}s", seconds / 60, seconds % 60)
+            }
         }
     }
 }
@@ -61,8 +71,8 @@ mod tests {
             (360_000, "6m0s"),
         ];
         for (millis, text) in cases {
-            assert_eq!(duration_text(Duration::from_millis(millis)), text);
+            assert_eq!(Reset(Duration::from_millis(millis)).to_string(), text);
         }
-        assert_eq!(duration_text(Duration::from_micros(1)), "1ms");
+        assert_eq!(Reset(Duration::from_micros(1)).to_string(), "1ms");
     }
 }

@@ -18,6 +18,7 @@ use crate::error::{ApiError, Logged};
 use crate::family::{self, Family};
 use crate::limits;
 use crate::max_cost::MaxCost;
+use crate::values::Values;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
@@ -137,28 +138,27 @@ impl Shell {
 
     fn finish(&self, ctx: &RequestContext, seen: &Seen, response: &mut Response) {
         let notes = ctx.take_notes();
-        family::dress(ctx, &notes, response);
+        let mut values = Values::default();
+        family::dress(ctx, &notes, &mut values, response);
         let headers = response.headers_mut();
         headers.reserve(ADDED_HEADERS);
         headers.insert(X_REQUEST_ID, ctx.id_header.clone());
         headers.insert(REQUEST_ID, ctx.id_header.clone());
-        limits::insert(headers, notes.requests, notes.tokens);
-        if let Some(cost) = notes.cost
-            && let Ok(value) = HeaderValue::from_bytes(cost.decimal().as_bytes())
-        {
-            headers.insert(COST, value);
+        limits::insert(headers, &mut values, notes.requests, notes.tokens);
+        if let Some(cost) = notes.cost {
+            values.insert(headers, &COST, cost);
         }
         if let Some(how) = notes.structure {
             headers.insert(STRUCTURED, HeaderValue::from_static(how));
         }
         if let Some(ignored) = notes.ignored {
-            insert_text(headers, IGNORED, ignored);
+            values.insert(headers, &IGNORED, ignored);
         }
         let elapsed = self.clock.monotonic_micros().saturating_sub(ctx.started_micros);
         if let Some(wait) = notes.upstream_wait {
             let waited = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
             let own = elapsed.saturating_sub(waited);
-            headers.insert(OVERHEAD, HeaderValue::from(own));
+            values.insert(headers, &OVERHEAD, own);
             self.overhead.record(Duration::from_micros(own));
         }
         let status = response.status();
@@ -220,12 +220,6 @@ fn logged_path(uri: &Uri) -> String {
     match uri.path() {
         path if path.len() > MOST_URI_BYTES => path.chars().take(256).collect(),
         path => path.to_owned(),
-    }
-}
-
-fn insert_text(headers: &mut HeaderMap, name: HeaderName, text: String) {
-    if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(text)) {
-        headers.insert(name, value);
     }
 }
 

@@ -12,7 +12,7 @@ use axum::http::header::{
 };
 use axum::response::Redirect;
 use axum::routing::get;
-use serde_json::Value;
+use serde::Serialize;
 use utoipa::openapi::OpenApi;
 
 pub use describe::{Security, tidy};
@@ -40,13 +40,18 @@ pub fn routes(document: OpenApi, support: Option<&str>) -> Router {
         .route("/docs/page.css", asset("text/css; charset=utf-8", STYLE.into()))
 }
 
-/// The document as it is served, made once.
+/// The document as it is served.
+#[derive(Serialize)]
+struct Served<'a> {
+    #[serde(flatten)]
+    document: &'a OpenApi,
+    #[serde(rename = "x-support", skip_serializing_if = "Option::is_none")]
+    support: Option<&'a str>,
+}
+
+/// The document as it is served, made once. It is written as it is: as a tree of values it would take several megabytes.
 fn rendered(document: &OpenApi, support: Option<&str>) -> Bytes {
-    let mut value = serde_json::to_value(document).unwrap_or_default();
-    if let (Some(support), Some(members)) = (support, value.as_object_mut()) {
-        members.insert("x-support".to_owned(), Value::from(support));
-    }
-    Bytes::from(value.to_string())
+    Bytes::from(serde_json::to_vec(&Served { document, support }).unwrap_or_default())
 }
 
 fn asset(content_type: &'static str, bytes: Bytes) -> axum::routing::MethodRouter {

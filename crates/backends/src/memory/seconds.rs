@@ -16,6 +16,8 @@ pub(super) struct Seconds {
     counts: [u64; SLOTS],
     total: u64,
     running: u64,
+    /// No second before it holds anything.
+    oldest: u64,
 }
 
 impl Default for Seconds {
@@ -24,6 +26,7 @@ impl Default for Seconds {
             counts: [0; SLOTS],
             total: 0,
             running: 0,
+            oldest: 0,
         }
     }
 }
@@ -46,6 +49,9 @@ impl Seconds {
     pub(super) fn add(&mut self, amount: u64) {
         // The total is kept within bounds, so that no second overflows either.
         let amount = amount.min(u64::MAX - self.total);
+        if self.total == 0 {
+            self.oldest = self.running;
+        }
         self.counts[slot(self.running)] += amount;
         self.total += amount;
     }
@@ -59,9 +65,19 @@ impl Seconds {
         taken
     }
 
+    /// The oldest second that holds something. Those that hold nothing are passed over once and not at every call.
+    pub(super) fn oldest(&mut self) -> Option<u64> {
+        let found = self
+            .oldest_first()
+            .find(|second| self.counts[slot(*second)] > 0)?;
+        self.oldest = found;
+        Some(found)
+    }
+
     /// Seconds in the window that may hold something, oldest first.
-    pub(super) fn oldest_first(&self) -> std::ops::RangeInclusive<u64> {
-        self.running.saturating_sub(SLOTS as u64 - 1)..=self.running
+    fn oldest_first(&self) -> std::ops::RangeInclusive<u64> {
+        let first = self.running.saturating_sub(SLOTS as u64 - 1);
+        first.max(self.oldest)..=self.running
     }
 
     /// Each second that holds something as the last of its microseconds, with its count, oldest first.

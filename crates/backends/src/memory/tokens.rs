@@ -48,10 +48,9 @@ impl Tokens {
         let outside = reserved.min(self.pending_outside);
         self.pending_outside -= outside;
         let mut open = reserved - outside;
-        for second in self.pending.oldest_first() {
-            if open == 0 {
-                break;
-            }
+        while open > 0
+            && let Some(second) = self.pending.oldest()
+        {
             let taken = self.pending.take(second, open);
             self.counted.take(second, taken);
             open -= taken;
