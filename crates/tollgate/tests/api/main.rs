@@ -19,6 +19,7 @@ mod bad_input;
 mod bedrock;
 mod completions;
 mod counting;
+mod credits;
 mod crash;
 mod embeddings;
 mod generate_content;
