@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use sqlx::FromRow;
 use tollgate_storage::{
-    Account, AccountState, Cadence, Claim, Claimed, Compat, Key, KeyMode, KeyState, Limits, Lot, LotKind, LotTerms, NewSubscription,
-    Payer, PlanUse, PriceRecord, Product, Refund, Result, StorageError, StorageErrorKind, StoredResponse,
-    Subscription, SubscriptionEvent, SubscriptionState, UsageRow,
+    Account, AccountState, Cadence, Claim, Claimed, Compat, Key, KeyMode, KeyState, Limits, Lot, LotKind,
+    LotTerms, NewSubscription, Payer, PlanUse, PriceRecord, Product, Refund, Result, StorageError,
+    StorageErrorKind, StoredResponse, Subscription, SubscriptionEvent, SubscriptionState, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 
 use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
-use tollgate_storage::{AuditVisitor, LedgerAccount, LedgerBalance, LedgerStore, Lot, Refund, StorageError, UsageRow};
+use tollgate_storage::{
+    AuditVisitor, LedgerAccount, LedgerBalance, LedgerStore, Lot, Refund, StorageError, UsageRow,
+};
 use tollgate_types::id::TransferId;
 use tollgate_types::money::Discount;
 use tollgate_types::usage::Outcome;
@@ -371,7 +373,12 @@ impl Auditor {
                 self.fault("I15", detail);
             }
         }
-        let credits = self.book.stored.get(&LedgerAccount::Credits).copied().unwrap_or(0);
+        let credits = self
+            .book
+            .stored
+            .get(&LedgerAccount::Credits)
+            .copied()
+            .unwrap_or(0);
         let funds = credits + self.book.held;
         if lots.remaining < funds {
             let left = lots.remaining;
@@ -392,7 +399,8 @@ impl Auditor {
             if given != parts {
                 let (id, [credits, allowance]) = (refund.id, given);
                 let [told, included] = parts;
-                let detail = format!("refund {id} says {told} and {included}, the ledger {credits} and {allowance}");
+                let detail =
+                    format!("refund {id} says {told} and {included}, the ledger {credits} and {allowance}");
                 self.fault("I16", detail);
             }
             let sum = sums.entry(refund.hold).or_default();
@@ -409,6 +417,9 @@ impl Auditor {
         });
         for (id, most, told) in of_rows.collect::<Vec<_>>() {
             let [credits, allowance] = sums.remove(&id).unwrap_or_default();
+            if [credits, allowance, told] == [0; 3] {
+                continue;
+            }
             if credits > most[0] || allowance > most[1] || credits + allowance != told {
                 let [paid, included] = most;
                 let detail = format!(

@@ -20,7 +20,8 @@ impl Month {
     /// The month of a text such as `2026-11`.
     pub fn parse(text: &str) -> Option<Month> {
         let (year, month) = text.split_once('-')?;
-        let digits = |part: &str, count| part.len() == count && part.bytes().all(|byte| byte.is_ascii_digit());
+        let digits =
+            |part: &str, count| part.len() == count && part.bytes().all(|byte| byte.is_ascii_digit());
         if !digits(year, 4) || !digits(month, 2) {
             return None;
         }
@@ -74,7 +75,11 @@ fn position(sums: &[LegSum]) -> Position {
         Leg::Settle | Leg::Release => -1,
         _ => 0,
     };
-    let total = |of: &dyn Fn(Leg) -> i128| sums.iter().map(|sum| of(sum.leg) * i128::from(sum.amount.nanos())).sum();
+    let total = |of: &dyn Fn(Leg) -> i128| {
+        sums.iter()
+            .map(|sum| of(sum.leg) * i128::from(sum.amount.nanos()))
+            .sum()
+    };
     Position {
         balance: total(&sign),
         held: total(&held),
@@ -117,10 +122,16 @@ impl Statement {
             (Leg::Settle, (|charge| charge.paid) as fn(&ChargeSum) -> Credits),
             (Leg::SettleIncluded, |charge| charge.included),
         ] {
-            let charged: i128 = self.charges.iter().map(|charge| i128::from(of(charge).nanos())).sum();
+            let charged: i128 = self
+                .charges
+                .iter()
+                .map(|charge| i128::from(of(charge).nanos()))
+                .sum();
             let settled = i128::from(self.moved(leg).nanos());
             if charged != settled {
-                faults.push(format!("usage rows make {charged} nano-credits, {settled} were settled"));
+                faults.push(format!(
+                    "usage rows make {charged} nano-credits, {settled} were settled"
+                ));
             }
         }
         faults
@@ -162,7 +173,17 @@ mod tests {
             let month = Month::parse(text).unwrap();
             assert_eq!([month.start, month.end].map(Timestamp::to_rfc3339), [start, end]);
         }
-        for text in ["", "2026", "2026-13", "2026-00", "26-11", "2026-1", "2026-11-01", "+026-11", "9999-12"] {
+        for text in [
+            "",
+            "2026",
+            "2026-13",
+            "2026-00",
+            "26-11",
+            "2026-1",
+            "2026-11-01",
+            "+026-11",
+            "9999-12",
+        ] {
             assert_eq!(Month::parse(text), None, "{text}");
         }
     }

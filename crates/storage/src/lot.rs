@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, Timestamp};
 
+use crate::Result;
 use crate::audit::Leg;
 use crate::refund::{NewRefund, RefundOutcome};
-use crate::Result;
 use crate::subscription::entry;
 
 /// Where the credits of a lot came from.
@@ -135,7 +135,13 @@ impl Lot {
     pub fn burns_before(&self, other: &Lot) -> Ordering {
         let key = |lot: &Lot| {
             let expires_at = lot.terms.expires_at.map_or(i64::MAX, Timestamp::as_micros);
-            (lot.terms.priority, lot.terms.expires_at.is_none(), expires_at, lot.created_at, lot.id)
+            (
+                lot.terms.priority,
+                lot.terms.expires_at.is_none(),
+                expires_at,
+                lot.created_at,
+                lot.id,
+            )
         };
         key(self).cmp(&key(other))
     }
@@ -218,10 +224,18 @@ fn free(lot: &Lot, held: Credits, reserved: &mut Credits) -> Credits {
 
 /// Takes credits out of a lot.
 fn leave(lot: &mut Lot, leg: Leg, amount: Credits) -> Leaving {
-    let kind: &[u8] = if leg == Leg::Expire { b"expire" } else { b"withdraw" };
+    let kind: &[u8] = if leg == Leg::Expire {
+        b"expire"
+    } else {
+        b"withdraw"
+    };
     let entry = entry(kind, lot.id.as_u128(), lot.remaining.nanos());
     lot.remaining = lot.remaining.saturating_sub(amount);
-    let sum = if leg == Leg::Expire { &mut lot.expired } else { &mut lot.withdrawn };
+    let sum = if leg == Leg::Expire {
+        &mut lot.expired
+    } else {
+        &mut lot.withdrawn
+    };
     *sum = Credits::from_nanos(sum.nanos().saturating_add(amount.nanos()));
     Leaving { entry, leg, amount }
 }
@@ -275,7 +289,9 @@ mod tests {
     }
 
     fn left(lots: &[Lot]) -> Vec<(u128, i64)> {
-        lots.iter().map(|lot| (lot.id.as_u128(), lot.remaining.nanos())).collect()
+        lots.iter()
+            .map(|lot| (lot.id.as_u128(), lot.remaining.nanos()))
+            .collect()
     }
 
     #[test]
@@ -296,7 +312,11 @@ mod tests {
 
     #[test]
     fn spending_is_assigned_once_and_in_order() {
-        let mut lots = vec![lot(1, 5, 1, None, 0), lot(2, 5, 2, None, 0), lot(3, 5, 3, None, 0)];
+        let mut lots = vec![
+            lot(1, 5, 1, None, 0),
+            lot(2, 5, 2, None, 0),
+            lot(3, 5, 3, None, 0),
+        ];
         for (available, held, expected) in [
             (15, 0, [5, 5, 5]),
             (10, 5, [5, 5, 5]),
@@ -319,12 +339,32 @@ mod tests {
         for (lots, funds, before, expected) in [
             (vec![over(1, 10)], funds(10, 0), 0, vec![(1, 0)]),
             (vec![over(1, 10)], funds(4, 6), 6, vec![(1, 6)]),
-            (vec![over(1, 10), lasting(2, 10)], funds(14, 6), 6, vec![(1, 6), (2, 10)]),
-            (vec![over(1, 10), lasting(2, 10)], funds(4, 16), 16, vec![(1, 10), (2, 10)]),
+            (
+                vec![over(1, 10), lasting(2, 10)],
+                funds(14, 6),
+                6,
+                vec![(1, 6), (2, 10)],
+            ),
+            (
+                vec![over(1, 10), lasting(2, 10)],
+                funds(4, 16),
+                16,
+                vec![(1, 10), (2, 10)],
+            ),
             // Calls that came later hold what is not over; where there is nothing else, it is gone when they end.
-            (vec![over(1, 10), lasting(2, 10)], funds(14, 6), 0, vec![(1, 0), (2, 10)]),
+            (
+                vec![over(1, 10), lasting(2, 10)],
+                funds(14, 6),
+                0,
+                vec![(1, 0), (2, 10)],
+            ),
             (vec![over(1, 10)], funds(4, 6), 0, vec![(1, 6)]),
-            (vec![lot(1, 5, 0, None, 0), over(2, 5)], funds(5, 5), 5, vec![(1, 5), (2, 0)]),
+            (
+                vec![lot(1, 5, 0, None, 0), over(2, 5)],
+                funds(5, 5),
+                5,
+                vec![(1, 5), (2, 0)],
+            ),
             (vec![lot(1, 5, 100, Some(11), 0)], funds(5, 0), 0, vec![(1, 5)]),
         ] {
             let mut lots = lots;
@@ -346,8 +386,16 @@ mod tests {
         let mut first = lot(1, 10, 100, Some(0), 0);
         let one = leave(&mut first, Leg::Expire, Credits::from_nanos(4));
         let two = leave(&mut first, Leg::Expire, Credits::from_nanos(4));
-        let other = leave(&mut lot(1, 10, 100, Some(0), 0), Leg::Withdraw, Credits::from_nanos(4));
-        let again = leave(&mut lot(1, 10, 100, Some(0), 0), Leg::Expire, Credits::from_nanos(9));
+        let other = leave(
+            &mut lot(1, 10, 100, Some(0), 0),
+            Leg::Withdraw,
+            Credits::from_nanos(4),
+        );
+        let again = leave(
+            &mut lot(1, 10, 100, Some(0), 0),
+            Leg::Expire,
+            Credits::from_nanos(9),
+        );
         assert_eq!(one.entry, again.entry);
         assert_ne!(one.entry, two.entry);
         assert_ne!(one.entry, other.entry);

@@ -162,7 +162,11 @@ mod tests {
             };
             let split = refundable.refund(&new(amount));
             let split = split.map(|refund| (refund.credits.nanos(), refund.allowance.nanos()));
-            assert_eq!(split.map_err(Credits::nanos), expected, "{credits} {allowance} {amount:?}");
+            assert_eq!(
+                split.map_err(Credits::nanos),
+                expected,
+                "{credits} {allowance} {amount:?}"
+            );
         }
     }
 

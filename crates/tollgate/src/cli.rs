@@ -319,7 +319,7 @@ pub enum Credit {
     },
     /// Gives back what was charged for a call: what credits paid as credits, what a plan paid to its week while that is open.
     #[command(
-        after_help = "Examples:\n  tollgate credits refund req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3d --reason \"wrong language\"\n  tollgate credits refund req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3d --amount 0.5 --key complaint-17\n\nThe same refund happens once: sent again it answers what it did. Another one of the same amount needs a --key.\n\nExit code 1 when there is no such call, or less can be given back."
+        after_help = "Examples:\n  tollgate credits refund req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3d --reason \"wrong language\"\n  tollgate credits refund req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3d --amount 0.5 --key complaint-17\n\nThe same refund happens once: sent again it answers what it did. Another one of the same amount needs a --key.\n\nExit code 1 when there is no such call, 2 when less can be given back."
     )]
     Refund {
         /// The call's `x-request-id`.
@@ -337,7 +337,7 @@ pub enum Credit {
     },
     /// Takes back what is left of a grant that was paid for, to be paid out.
     #[command(
-        after_help = "Examples:\n  tollgate credits refund-grant xfer_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3e\n\nWhat calls that run hold of it stays. Exit code 1 when there is no such grant, it was not paid for, or nothing is left."
+        after_help = "Examples:\n  tollgate credits refund-grant xfer_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3e\n\nWhat calls that run hold of it stays. Exit code 1 when there is no such grant, 2 when it was not paid for or nothing is left."
     )]
     RefundGrant {
         /// The grant's id.
@@ -571,7 +571,8 @@ fn account_id(text: &str) -> Result<AccountId, &'static str> {
 }
 
 fn instant(text: &str) -> Result<Timestamp, &'static str> {
-    Timestamp::parse(text).ok_or("a time is RFC 3339 such as 2026-11-20T13:30:00Z, or a date such as 2026-11-20")
+    Timestamp::parse(text)
+        .ok_or("a time is RFC 3339 such as 2026-11-20T13:30:00Z, or a date such as 2026-11-20")
 }
 
 fn request_id(text: &str) -> Result<RequestId, &'static str> {

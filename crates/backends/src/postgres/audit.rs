@@ -7,7 +7,9 @@ use sqlx::postgres::PgRow;
 use sqlx::{Connection, PgConnection};
 use tokio::sync::mpsc;
 use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
-use tollgate_storage::{AuditVisitor, LedgerAccount, LedgerBalance, Lot, PriceRecord, Refund, Result, UsageRow};
+use tollgate_storage::{
+    AuditVisitor, LedgerAccount, LedgerBalance, Lot, PriceRecord, Refund, Result, UsageRow,
+};
 use tollgate_types::{AccountId, HoldId};
 
 use super::error::while_running;

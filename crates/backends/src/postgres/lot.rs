@@ -16,8 +16,8 @@ use tollgate_types::{AccountId, Credits, Timestamp};
 
 use super::error::while_running;
 use super::pool::{Pool, Statement};
-use super::{refund, rows};
 use super::subscription::{complete_book, execute, lock, move_credits};
+use super::{refund, rows};
 use crate::rows::LotColumns;
 
 pub(super) struct Lots(pub(super) Arc<Pool>);
@@ -28,7 +28,12 @@ impl LotStore for Lots {
         transact(&self.0, move |connection| {
             Box::pin(async move {
                 expire_lots(connection, account, now).await?;
-                let mut lots = select(connection, "SELECT * FROM credit_lot WHERE account_id = $1", account).await?;
+                let mut lots = select(
+                    connection,
+                    "SELECT * FROM credit_lot WHERE account_id = $1",
+                    account,
+                )
+                .await?;
                 lots.sort_by(Lot::burns_before);
                 Ok(lots)
             })
@@ -61,7 +66,10 @@ impl LotStore for Lots {
     }
 
     async fn refund(&self, new: NewRefund) -> Result<RefundOutcome> {
-        transact(&self.0, move |connection| Box::pin(refund::give_back(connection, new))).await
+        transact(&self.0, move |connection| {
+            Box::pin(refund::give_back(connection, new))
+        })
+        .await
     }
 }
 
@@ -70,15 +78,16 @@ pub(super) async fn grant(pool: &Pool, grant: Grant) -> Result<Balance> {
     transact(pool, move |connection| {
         Box::pin(async move {
             let (before, lots, _) = assigned(connection, grant.account).await?;
-            let statement = sqlx::query("SELECT credits, held FROM grant_lot($1, $2, $3, $4, $5, $6, $7, $8)")
-                .bind(grant.account.as_u128().to_be_bytes())
-                .bind(grant.id.as_u128().to_be_bytes())
-                .bind(grant.amount.nanos())
-                .bind(grant.at.as_micros())
-                .bind(grant.terms.kind.as_str())
-                .bind(i64::from(grant.terms.priority))
-                .bind(grant.terms.expires_at.map(Timestamp::as_micros))
-                .bind(grant.terms.note);
+            let statement =
+                sqlx::query("SELECT credits, held FROM grant_lot($1, $2, $3, $4, $5, $6, $7, $8)")
+                    .bind(grant.account.as_u128().to_be_bytes())
+                    .bind(grant.id.as_u128().to_be_bytes())
+                    .bind(grant.amount.nanos())
+                    .bind(grant.at.as_micros())
+                    .bind(grant.terms.kind.as_str())
+                    .bind(i64::from(grant.terms.priority))
+                    .bind(grant.terms.expires_at.map(Timestamp::as_micros))
+                    .bind(grant.terms.note);
             let row = statement
                 .fetch_one(&mut *connection)
                 .await
@@ -117,7 +126,10 @@ where
 }
 
 /// Locks the account; answers its lots that have something left, the same with all spending assigned, and its funds.
-pub(super) async fn assigned(connection: &mut PgConnection, account: AccountId) -> Result<(Vec<Lot>, Vec<Lot>, Funds)> {
+pub(super) async fn assigned(
+    connection: &mut PgConnection,
+    account: AccountId,
+) -> Result<(Vec<Lot>, Vec<Lot>, Funds)> {
     let available = lock(connection, account).await?;
     complete_book(connection, account).await?;
     let held = sqlx::query(
@@ -154,7 +166,9 @@ async fn expire_lots(connection: &mut PgConnection, account: AccountId, now: Tim
 
 /// Assigns what was spent, then takes back what is left of a purchase.
 async fn withdraw_lot(connection: &mut PgConnection, lot: TransferId, at: Timestamp) -> Result<Credits> {
-    let statement = sqlx::query("SELECT credit_lot.* FROM account JOIN credit_lot ON account_id = account.id AND credit_lot.id = $1");
+    let statement = sqlx::query(
+        "SELECT credit_lot.* FROM account JOIN credit_lot ON account_id = account.id AND credit_lot.id = $1",
+    );
     let row = statement
         .bind(lot.as_u128().to_be_bytes())
         .fetch_optional(&mut *connection)
@@ -167,7 +181,14 @@ async fn withdraw_lot(connection: &mut PgConnection, lot: TransferId, at: Timest
     }
     let (before, mut lots, funds) = assigned(connection, found.account).await?;
     let leaving = withdraw(&mut lots, funds, lot);
-    write_leaving(connection, found.account, (&before, &lots), leaving.as_slice(), at).await?;
+    write_leaving(
+        connection,
+        found.account,
+        (&before, &lots),
+        leaving.as_slice(),
+        at,
+    )
+    .await?;
     Ok(leaving.map_or(Credits::ZERO, |leaving| leaving.amount))
 }
 
@@ -196,7 +217,11 @@ async fn open_holds(connection: &mut PgConnection, account: AccountId) -> Result
     found.iter().map(open).collect()
 }
 
-async fn select(connection: &mut PgConnection, statement: &'static str, account: AccountId) -> Result<Vec<Lot>> {
+async fn select(
+    connection: &mut PgConnection,
+    statement: &'static str,
+    account: AccountId,
+) -> Result<Vec<Lot>> {
     let statement = sqlx::query(statement).bind(account.as_u128().to_be_bytes());
     let found = statement.fetch_all(connection).await.map_err(while_running)?;
     found.iter().map(rows::whole::<LotColumns, _>).collect()

@@ -69,7 +69,11 @@ impl ReportStore for Reports {
     }
 }
 
-async fn in_snapshot(connection: &mut PgConnection, account: AccountId, span: Span) -> sqlx::Result<Result<Sums>> {
+async fn in_snapshot(
+    connection: &mut PgConnection,
+    account: AccountId,
+    span: Span,
+) -> sqlx::Result<Result<Sums>> {
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
     let mut transaction = connection.begin_with(begin).await?;
     let sums = all_sums(&mut transaction, account, span).await;
@@ -78,9 +82,19 @@ async fn in_snapshot(connection: &mut PgConnection, account: AccountId, span: Sp
 }
 
 async fn all_sums(connection: &mut PgConnection, account: AccountId, span: Span) -> Result<Sums> {
-    let (before, until) = (Span { from: None, to: span.from }, Span { from: None, ..span });
+    let (before, until) = (
+        Span {
+            from: None,
+            to: span.from,
+        },
+        Span { from: None, ..span },
+    );
     let found = bind(CHARGES, account, span).fetch_all(&mut *connection).await;
-    let charges = found.map_err(while_running)?.iter().map(charge).collect::<Result<_>>()?;
+    let charges = found
+        .map_err(while_running)?
+        .iter()
+        .map(charge)
+        .collect::<Result<_>>()?;
     Ok(Sums {
         before: match span.from {
             Some(_) => sums(connection, account, before).await?,

@@ -13,7 +13,10 @@ use tollgate_types::{AccountId, Credits, HoldId, Timestamp};
 use super::usage::usage_columns;
 use super::writer::execute;
 use super::{Core, stopped};
-use crate::rows::{LotColumns, PriceColumns, RefundColumns, UsageColumns, corrupt, id_bytes, id_from, plan_from, storage_error};
+use crate::rows::{
+    LotColumns, PriceColumns, RefundColumns, UsageColumns, corrupt, id_bytes, id_from, plan_from,
+    storage_error,
+};
 
 const PRICES: &str = "SELECT version, model, prices, created_at FROM price_version ORDER BY version";
 const ACCOUNTS: &str = "SELECT id FROM account ORDER BY id";
@@ -29,8 +32,7 @@ const USAGE: &str = concat!(
     usage_columns!(),
     " FROM usage_row WHERE usage_row.account_id = $1"
 );
-const REFUNDS: &str =
-    "SELECT id, account_id, hold_id, credits, allowance, reason, created_at FROM refund WHERE account_id = $1";
+const REFUNDS: &str = "SELECT id, account_id, hold_id, credits, allowance, reason, created_at FROM refund WHERE account_id = $1";
 
 /// How many things travel to the visitor together.
 const TOGETHER: usize = 256;

@@ -129,7 +129,9 @@ impl Holds {
         let mut open = Vec::new();
         for shard in &self.shards {
             open.extend(lock(shard).known.values().filter_map(|known| match known {
-                Known::Open { hold, .. } if hold.account == account => Some((hold.created_at, hold.credits())),
+                Known::Open { hold, .. } if hold.account == account => {
+                    Some((hold.created_at, hold.credits()))
+                }
                 _ => None,
             }));
         }

@@ -67,8 +67,7 @@ impl LotStore for Sqlite {
 
     async fn refund(&self, new: NewRefund) -> Result<RefundOutcome> {
         let core = self.0.core.clone();
-        self.carry_through(async move { core.give_back(new).await })
-            .await
+        self.carry_through(async move { core.give_back(new).await }).await
     }
 }
 
@@ -91,7 +90,9 @@ impl Core {
 
     /// Assigns what was spent, then takes back what is left of a purchase.
     async fn withdraw_lot(&self, lot: TransferId, at: Timestamp) -> Result<Credits> {
-        let owner = self.read(move |connection| Box::pin(owner(connection, lot))).await?;
+        let owner = self
+            .read(move |connection| Box::pin(owner(connection, lot)))
+            .await?;
         let (account, kind) = owner.ok_or_else(|| StorageError::not_found(lot))?;
         if kind != LotKind::Purchase {
             return Err(conflict("the lot was not paid for"));
@@ -99,7 +100,10 @@ impl Core {
         let left = self.change_lots(account, at, |lots, funds| {
             withdraw(lots, funds, lot).into_iter().collect()
         });
-        Ok(left.await?.first().map_or(Credits::ZERO, |leaving| leaving.amount))
+        Ok(left
+            .await?
+            .first()
+            .map_or(Credits::ZERO, |leaving| leaving.amount))
     }
 
     /// Assigns what was spent, then lets `take` take from the lots; answers what it took.
@@ -123,7 +127,8 @@ impl Core {
         };
         let changed = changed(&before, lots);
         if !changed.is_empty() {
-            self.write_leaving(account, &book, changed, leaving.clone(), at).await?;
+            self.write_leaving(account, &book, changed, leaving.clone(), at)
+                .await?;
         }
         Ok(leaving)
     }
@@ -144,7 +149,14 @@ impl Core {
                     update(connection, &changed).await?;
                     for Leaving { entry, leg, amount } in leaving {
                         let subject = "lot";
-                        let transfer = Transfer { account, entry, subject, leg, amount, at };
+                        let transfer = Transfer {
+                            account,
+                            entry,
+                            subject,
+                            leg,
+                            amount,
+                            at,
+                        };
                         transfer.carry_out(connection).await?;
                     }
                     Ok(())
@@ -220,7 +232,10 @@ async fn with_lots_that_are_over(
         .fetch_all(connection)
         .await
         .map_err(storage_error)?;
-    found.iter().map(|id| id_from(id).map(AccountId::from_u128)).collect()
+    found
+        .iter()
+        .map(|id| id_from(id).map(AccountId::from_u128))
+        .collect()
 }
 
 async fn owner(connection: &mut SqliteConnection, lot: TransferId) -> Result<Option<(AccountId, LotKind)>> {
@@ -305,4 +320,13 @@ async fn write_grant(connection: &mut SqliteConnection, grant: Grant, changed: V
 
 /// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[LOTS, WITH_REST, INSERT, UPDATE, OVER, OWNER, GRANTED_BEFORE, GRANTED];
+pub(super) const STATEMENTS: &[&str] = &[
+    LOTS,
+    WITH_REST,
+    INSERT,
+    UPDATE,
+    OVER,
+    OWNER,
+    GRANTED_BEFORE,
+    GRANTED,
+];

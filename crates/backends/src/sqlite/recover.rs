@@ -260,7 +260,11 @@ async fn is_resolved(connection: &mut SqliteConnection, (account, hold): HoldKey
 }
 
 /// Whether the transfers of a week or a refund are in the database.
-async fn is_written(connection: &mut SqliteConnection, account: AccountId, entry: TransferId) -> Result<bool> {
+async fn is_written(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    entry: TransferId,
+) -> Result<bool> {
     sqlx::query_scalar(IS_WRITTEN)
         .bind(id_bytes(account.as_u128()))
         .bind(id_bytes(entry.as_u128()))
@@ -363,4 +367,12 @@ async fn books(connection: &mut SqliteConnection) -> Result<Books> {
 
 /// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[MARK, OPEN_HOLDS, IS_RESOLVED, IS_WRITTEN, BALANCES, PLANS, LARGEST];
+pub(super) const STATEMENTS: &[&str] = &[
+    MARK,
+    OPEN_HOLDS,
+    IS_RESOLVED,
+    IS_WRITTEN,
+    BALANCES,
+    PLANS,
+    LARGEST,
+];

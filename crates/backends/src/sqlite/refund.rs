@@ -55,8 +55,11 @@ impl Core {
             Err(refundable) => return Ok(RefundOutcome::Denied { refundable }),
         };
         // What was appended before is in the database when this is.
-        self.write(move |connection| Box::pin(async move { update(connection, &changed).await }), |()| ())
-            .await?;
+        self.write(
+            move |connection| Box::pin(async move { update(connection, &changed).await }),
+            |()| (),
+        )
+        .await?;
         Ok(RefundOutcome::Done {
             refund,
             is_repeated: false,

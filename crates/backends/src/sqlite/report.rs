@@ -54,11 +54,20 @@ impl ReportStore for Sqlite {
 
 fn bounds(span: Span) -> (i64, i64) {
     let micros = |instant: Option<Timestamp>| instant.map(Timestamp::as_micros);
-    (micros(span.from).unwrap_or(i64::MIN), micros(span.to).unwrap_or(i64::MAX))
+    (
+        micros(span.from).unwrap_or(i64::MIN),
+        micros(span.to).unwrap_or(i64::MAX),
+    )
 }
 
 async fn all_sums(connection: &mut SqliteConnection, account: AccountId, span: Span) -> Result<Sums> {
-    let (before, until) = (Span { from: None, to: span.from }, Span { from: None, ..span });
+    let (before, until) = (
+        Span {
+            from: None,
+            to: span.from,
+        },
+        Span { from: None, ..span },
+    );
     Ok(Sums {
         before: match span.from {
             Some(_) => sums(connection, account, before).await?,
@@ -93,7 +102,11 @@ fn sum(row: &SqliteRow) -> Result<LegSum> {
     })
 }
 
-async fn charges(connection: &mut SqliteConnection, account: AccountId, span: Span) -> Result<Vec<ChargeSum>> {
+async fn charges(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    span: Span,
+) -> Result<Vec<ChargeSum>> {
     let (from, to) = bounds(span);
     let rows = sqlx::query(CHARGES)
         .bind(id_bytes(account.as_u128()))

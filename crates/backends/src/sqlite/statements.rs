@@ -141,10 +141,7 @@ impl BatchWriter {
             ),
             (LedgerAccount::Breakage, batch.moves(|moves| moves.breakage)),
             (LedgerAccount::GrantPlan, batch.moves(|moves| moves.granted)),
-            (
-                LedgerAccount::RevenueRefunds,
-                batch.moves(|moves| moves.refunded),
-            ),
+            (LedgerAccount::RevenueRefunds, batch.moves(|moves| moves.refunded)),
         ] {
             self.move_balances(connection, account, &moves).await?;
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row, SqlSafeStr};
 use tollgate_storage::{
-    Account, AccountState, AccountStore, Balance, Engine, Grant, HoldOutcome, LedgerStore, Limits, LotTerms, NewHold,
-    StorageErrorKind,
+    Account, AccountState, AccountStore, Balance, Engine, Grant, HoldOutcome, LedgerStore, Limits, LotTerms,
+    NewHold, StorageErrorKind,
 };
 use tollgate_types::clock::SystemClock;
 use tollgate_types::id::TransferId;
@@ -16,8 +16,8 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timest
 use super::database::migrate;
 use super::statements::BatchWriter;
 use super::{
-    Sqlite, SqliteConfig, account, audit, idempotency, key, ledger, lot, price, recover, refund, report, response, subscription,
-    usage,
+    Sqlite, SqliteConfig, account, audit, idempotency, key, ledger, lot, price, recover, refund, report,
+    response, subscription, usage,
 };
 
 async fn schema() -> SqliteConnection {

@@ -147,7 +147,15 @@ fn nodes_share_lots() {
         };
         let refunds = (0..16).map(|number| nodes[number % 2].lots.refund(refund.clone()));
         let done = join_all(refunds).await.into_iter().map(Result::unwrap);
-        let first = done.filter(|outcome| matches!(outcome, RefundOutcome::Done { is_repeated: false, .. }));
+        let first = done.filter(|outcome| {
+            matches!(
+                outcome,
+                RefundOutcome::Done {
+                    is_repeated: false,
+                    ..
+                }
+            )
+        });
         assert_eq!(first.count(), 1);
         for node in nodes {
             let balance = node.ledger.balance(ACCOUNT).await.unwrap();

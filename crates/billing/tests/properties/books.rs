@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
 use tollgate_storage::{
-    AuditVisitor, Balance, Grant, HoldOutcome, LedgerAccount, LedgerBalance, LedgerStore, Lot, NewHold, PlanUse,
-    Refund, Resolution, Result, Settlement, StorageError, StorageErrorKind, UsageRow,
+    AuditVisitor, Balance, Grant, HoldOutcome, LedgerAccount, LedgerBalance, LedgerStore, Lot, NewHold,
+    PlanUse, Refund, Resolution, Result, Settlement, StorageError, StorageErrorKind, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;

@@ -18,7 +18,11 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const LONGEST_TEXT: usize = 200;
 
 /// Puts credits into an account.
-pub(super) async fn grant(domains: &Domains, account: AccountId, wish: GrantWish) -> Result<BalanceView, Error> {
+pub(super) async fn grant(
+    domains: &Domains,
+    account: AccountId,
+    wish: GrantWish,
+) -> Result<BalanceView, Error> {
     if wish.amount <= Credits::ZERO {
         return Err(invalid("amount", "An amount is above 0."));
     }
@@ -45,7 +49,11 @@ fn terms(wish: GrantWish, now: Timestamp) -> Result<LotTerms, Error> {
         return Err(invalid("expires_at", "Credits expire in the future."));
     }
     Ok(LotTerms {
-        kind: if wish.promotion { LotKind::Promotion } else { LotKind::Purchase },
+        kind: if wish.promotion {
+            LotKind::Promotion
+        } else {
+            LotKind::Purchase
+        },
         priority: wish.priority.unwrap_or(LotTerms::PRIORITY),
         expires_at,
         note: text("note", wish.note)?,
@@ -123,10 +131,14 @@ pub(super) async fn refund(
 
 fn not_refundable(row: &UsageRow, refundable: Credits) -> Error {
     let (charge, refunded) = (row.charge, row.refunded);
-    let most = format!("{refundable} credits of this call can be given back: {charge} were charged, {refunded} given back.");
+    let most = format!(
+        "{refundable} credits of this call can be given back: {charge} were charged, {refunded} given back."
+    );
     let weeks = match row.included {
         Credits::ZERO => String::new(),
-        included => format!(" A plan paid {included} of it, which goes back only to its week, while that is open."),
+        included => {
+            format!(" A plan paid {included} of it, which goes back only to its week, while that is open.")
+        }
     };
     invalid("amount", most + &weeks)
 }

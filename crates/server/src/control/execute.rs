@@ -6,8 +6,7 @@ use tollgate_billing::check_ledger;
 use tollgate_billing::plans::{self, Wish};
 use tollgate_storage::report::Span;
 use tollgate_storage::{
-    Account, AccountState, Cadence, Compat, KeyMode, Limits, StorageError, StorageErrorKind,
-    Subscription,
+    Account, AccountState, Cadence, Compat, KeyMode, Limits, StorageError, StorageErrorKind, Subscription,
 };
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, Unit};
 

@@ -9,7 +9,9 @@ pub mod view;
 
 use serde::{Deserialize, Serialize};
 use tollgate_types::id::TransferId;
-use tollgate_types::{AccountId, Credits, Error, ErrorCode, HoldId, KeyId, RequestId, SubscriptionId, Timestamp};
+use tollgate_types::{
+    AccountId, Credits, Error, ErrorCode, HoldId, KeyId, RequestId, SubscriptionId, Timestamp,
+};
 
 use crate::config::{Config, ConfigError};
 use crate::{assemble, wiring};

@@ -14,7 +14,9 @@ use tollgate_server::config::env::Environment;
 use tollgate_server::listen::App;
 use tollgate_server::wiring::Domains;
 use tollgate_server::{Config, Flags, reload, serve, wiring};
-use tollgate_storage::{Account, AccountState, Balance, Compat, FileSource, Grant, KeyMode, Limits, LotTerms, Storage};
+use tollgate_storage::{
+    Account, AccountState, Balance, Compat, FileSource, Grant, KeyMode, Limits, LotTerms, Storage,
+};
 use tollgate_testkit::upstream::{FakeUpstream, ReceivedRequest};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};

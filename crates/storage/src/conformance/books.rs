@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices};
 
-use crate::{Lot, Refund, Storage};
 use crate::audit::{AuditVisitor, LedgerAccount, LedgerBalance, Leg, OpenHold, TransferRow, TransferSubject};
 use crate::usage::UsageRow;
+use crate::{Lot, Refund, Storage};
 
 /// One tenant's book.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -242,7 +242,10 @@ fn check_lots(account: AccountId, book: &Book) {
     for lot in &book.lots {
         let parts = [lot.remaining, lot.expired, lot.withdrawn].map(Credits::nanos);
         assert!(parts.into_iter().all(|part| part >= 0), "{account}: {lot:?}");
-        assert!(parts.into_iter().sum::<i64>() <= lot.amount.nanos(), "{account}: {lot:?}");
+        assert!(
+            parts.into_iter().sum::<i64>() <= lot.amount.nanos(),
+            "{account}: {lot:?}"
+        );
     }
     let sum = |of: fn(&Lot) -> Credits| book.lots.iter().map(|lot| of(lot).nanos()).sum::<i64>();
     let moved = |leg| {
@@ -258,7 +261,10 @@ fn check_lots(account: AccountId, book: &Book) {
         .sum();
     let funds = book.balance(LedgerAccount::Credits) + held;
     let left = sum(|lot| lot.remaining);
-    assert!(left >= funds, "{account}: {left} left of lots, {funds} in the account");
+    assert!(
+        left >= funds,
+        "{account}: {left} left of lots, {funds} in the account"
+    );
 }
 
 /// Each refund has its transfers and its call, of which no more is given back than was charged.

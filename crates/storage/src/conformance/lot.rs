@@ -4,7 +4,8 @@ use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Timestamp};
 
 use super::samples::{
-    START, account, at, at_once, call, funded, grant, hold, kind, nanos, plan, settlement, subscribe, take, warm_up,
+    START, account, at, at_once, call, funded, grant, hold, kind, nanos, plan, settlement, subscribe, take,
+    warm_up,
 };
 use super::{Books, Factory};
 use crate::{Grant, HoldOutcome, LedgerAccount, Lot, LotKind, LotTerms, NewHold, Storage, StorageErrorKind};
@@ -141,7 +142,11 @@ pub async fn spending_before_a_grant_burns_what_there_was(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 10).await;
     call(&storage, hold(11, id, 6), 6).await;
-    storage.ledger.grant(lasting(2, id, 10, 0, Some(90))).await.unwrap();
+    storage
+        .ledger
+        .grant(lasting(2, id, 10, 0, Some(90)))
+        .await
+        .unwrap();
     call(&storage, hold(12, id, 3), 3).await;
     assert_eq!(left(&storage, id, 0).await, [(2, 7), (1, 4)]);
 }
@@ -150,7 +155,11 @@ pub async fn spending_before_a_grant_burns_what_there_was(factory: Factory) {
 pub async fn what_is_over_expires(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 10).await;
-    storage.ledger.grant(lasting(2, id, 10, 100, Some(90))).await.unwrap();
+    storage
+        .ledger
+        .grant(lasting(2, id, 10, 100, Some(90)))
+        .await
+        .unwrap();
     call(&storage, hold(11, id, 3), 3).await;
     assert_eq!(storage.lots.expire(at(89), 10).await.unwrap(), 0);
     assert_eq!(sums(&storage, id).await, (17, 0));
@@ -172,7 +181,11 @@ pub async fn what_is_over_expires(factory: Factory) {
 pub async fn looking_has_them_expire(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 0).await;
-    storage.ledger.grant(lasting(2, id, 10, 100, Some(90))).await.unwrap();
+    storage
+        .ledger
+        .grant(lasting(2, id, 10, 100, Some(90)))
+        .await
+        .unwrap();
     assert_eq!(left(&storage, id, 90).await, [(2, 0)]);
     assert_eq!(sums(&storage, id).await, (0, 10));
 }
@@ -182,7 +195,11 @@ pub async fn looking_has_them_expire(factory: Factory) {
 pub async fn what_calls_hold_expires_after_them(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 10).await;
-    storage.ledger.grant(lasting(2, id, 10, 100, Some(90))).await.unwrap();
+    storage
+        .ledger
+        .grant(lasting(2, id, 10, 100, Some(90)))
+        .await
+        .unwrap();
     let early = take(&storage, hold_at(11, id, 8, 89)).await;
     let late = take(&storage, hold_at(12, id, 4, 90)).await;
     assert_eq!(storage.lots.expire(at(90), 10).await.unwrap(), 1);
@@ -198,7 +215,11 @@ pub async fn what_calls_hold_expires_after_them(factory: Factory) {
 pub async fn allowances_hold_no_lots(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 30).await;
-    storage.ledger.grant(lasting(2, id, 10, 100, Some(90))).await.unwrap();
+    storage
+        .ledger
+        .grant(lasting(2, id, 10, 100, Some(90)))
+        .await
+        .unwrap();
     storage.ledger.grant(lasting(3, id, 30, 0, None)).await.unwrap();
     subscribe(&storage, plan(4, id, 100)).await;
     let held = take(&storage, hold(11, id, 100)).await;
@@ -212,7 +233,11 @@ pub async fn allowances_hold_no_lots(factory: Factory) {
 pub async fn rounds_at_once_expire_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 50).await;
-    storage.ledger.grant(lasting(2, id, 1000, 100, Some(1))).await.unwrap();
+    storage
+        .ledger
+        .grant(lasting(2, id, 1000, 100, Some(1)))
+        .await
+        .unwrap();
     warm_up(&storage, id).await;
     at_once(24, |number| {
         let storage = storage.clone();
@@ -237,7 +262,10 @@ pub async fn rounds_at_once_expire_once(factory: Factory) {
     let (expired, lasts) = (&lots[0], &lots[1]);
     assert_eq!((expired.id.as_u128(), expired.remaining), (2, nanos(0)));
     let (credits, breakage) = sums(&storage, id).await;
-    assert_eq!((credits, breakage), (lasts.remaining.nanos(), expired.expired.nanos()));
+    assert_eq!(
+        (credits, breakage),
+        (lasts.remaining.nanos(), expired.expired.nanos())
+    );
     assert_eq!(credits + breakage + charged, 1050);
 }
 
@@ -311,7 +339,8 @@ impl History {
                 let seconds = (lasts > 0).then(|| self.now + 1 + lasts * 3);
                 let new = lasting(self.next, self.account, amount, priority, seconds);
                 storage.ledger.grant(new).await.unwrap();
-                self.lots.push((self.next, priority, seconds.unwrap_or(u64::MAX), amount));
+                self.lots
+                    .push((self.next, priority, seconds.unwrap_or(u64::MAX), amount));
                 self.lots.sort_by_key(|lot| (lot.1, lot.2, lot.0));
             }
             2..=4 => {

@@ -27,6 +27,7 @@ pub mod lot;
 pub mod plan;
 pub mod price;
 pub mod refund;
+pub mod report;
 pub mod response;
 pub mod settle;
 pub mod subscription;
@@ -115,6 +116,7 @@ macro_rules! conformance_tests {
                 allowance_goes_back_to_its_open_week, allowance_of_a_closed_week_is_not_given_back,
                 call_without_a_row_is_not_found, survives_reopening, refunds_at_once_give_back_no_more,
                 purchase_is_taken_back, only_purchases_are_taken_back;
+            report: transfers_come_in_pages, spans_are_half_open, sums_are_of_transfers;
             response: saved_then_read, saved_once, answers_are_of_one_account, found_by_its_items, chain_goes_back,
                 chain_is_read_up_to_its_bytes, circle_ends, deleted_once, expired_is_gone, sweep_deletes_what_expired;
             idempotency: one_claim_is_first, answer_is_kept_for_the_same_request, released_key_is_claimed_anew,
@@ -174,6 +176,7 @@ mod tests {
             ("plan", include_str!("plan.rs")),
             ("price", include_str!("price.rs")),
             ("refund", include_str!("refund.rs")),
+            ("report", include_str!("report.rs")),
             ("response", include_str!("response.rs")),
             ("settle", include_str!("settle.rs")),
             ("subscription", include_str!("subscription.rs")),

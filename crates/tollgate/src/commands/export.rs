@@ -85,7 +85,11 @@ fn answered(
 ) -> Result<Option<Command>, Failure> {
     let of = match &reply {
         Reply::Accounts(found) => {
-            *accounts = found.iter().rev().map(|account: &AccountView| account.id).collect();
+            *accounts = found
+                .iter()
+                .rev()
+                .map(|account: &AccountView| account.id)
+                .collect();
             None
         }
         Reply::Transfers(page) => {
@@ -114,9 +118,10 @@ enum Sink {
 impl Sink {
     fn open(path: Option<&Path>, format: Format) -> Result<Sink, Failure> {
         let out: Box<dyn Write> = match path {
-            Some(path) => Box::new(File::create(path).map_err(|error| {
-                Failure::failed(format!("cannot write {}: {error}", path.display()))
-            })?),
+            Some(path) => Box::new(
+                File::create(path)
+                    .map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))?,
+            ),
             None => Box::new(io::stdout()),
         };
         let out: Box<dyn Write> = Box::new(BufWriter::new(out));

@@ -1,8 +1,8 @@
 //! Answers as people read them. Text that others wrote, such as names, cannot move the cursor of a terminal.
 
 use tollgate_server::control::view::{
-    AccountView, BalanceView, ChargeView, CheckView, EventView, KeyView, LotView, ModelView, PlanView, RefundView, StatementView, SubscriptionView,
-    WithdrawalView,
+    AccountView, BalanceView, ChargeView, CheckView, EventView, KeyView, LotView, ModelView, PlanView,
+    RefundView, StatementView, SubscriptionView, WithdrawalView,
 };
 use tollgate_server::doctor::{Finding, State};
 use tollgate_types::Credits;
@@ -223,7 +223,10 @@ pub fn statement(statement: &StatementView) -> String {
     let fees = format!("plan fees ({} periods)", statement.plan_periods);
     let facts = [
         ["account".to_owned(), statement.account.to_string()],
-        ["month".to_owned(), format!("{} to {}", statement.start, statement.end)],
+        [
+            "month".to_owned(),
+            format!("{} to {}", statement.start, statement.end),
+        ],
         line("opening balance", statement.opening),
         line("+ purchases", statement.purchases),
         line("+ promotions", statement.promotions),
