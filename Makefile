@@ -30,11 +30,13 @@ run: ## Builds the release binary and starts the gateway with its embedded defau
 	cargo build $(LOCKED) --release --package tollgate
 	target/release/tollgate serve
 
-# The clients call the binary that the tests have built.
+BUILT := $${CARGO_TARGET_DIR:-target}/debug
+
+# The clients call the binaries that the tests have built.
 test: check ## check, then every test and the official clients; brings up the PostgreSQL and Redis that they need
 	cargo test $(LOCKED) --workspace --doc --quiet
 	$(SERVICES) $(RUN_TESTS)
-	TOLLGATE_BIN=$${CARGO_TARGET_DIR:-target}/debug/tollgate sdk-tests/run.sh --official
+	TOLLGATE_BIN=$(BUILT)/tollgate FAKE_UPSTREAM_BIN=$(BUILT)/fake-upstream $(MAKE) sdks
 
 check: ## Format, tidy, clippy, the API document, the code's own documentation
 	cargo fmt --all --check
@@ -77,8 +79,11 @@ bench: ## Compares the gateway with its peers on the loopback, in one run (ARGS=
 	cargo build $(LOCKED) --profile dist --package tollgate --package tollgate-bench
 	$(SERVICES) scripts/bench.sh target/dist/compare $(ARGS)
 
+# Behind the gateway: the simulator, then a server of each of these formats.
+WIRES := azure-openai anthropic openai-responses gemini bedrock
 sdks: ## The official client libraries against a running binary, as make test runs them
 	sdk-tests/run.sh --official
+	@set -e; for wire in $(WIRES); do sdk-tests/run.sh --official --wire $$wire; done
 
 clients: ## The same with frameworks and coding agents besides (installs about 2 GB)
 	sdk-tests/run.sh

@@ -6,21 +6,27 @@ usage() {
     cat <<'TEXT'
 Runs official clients, frameworks and coding agents against a gateway and prints client by case: pass, FAIL or skip.
 
-Usage: sdk-tests/run.sh [--official] [--case TEXT] [--client NAME] [--config FILE] [--storage postgres]
+Usage: sdk-tests/run.sh [--official] [--case TEXT] [--client NAME] [--config FILE] [--storage postgres] [--wire NAME]
        sdk-tests/run.sh --base-url URL --key KEY --model MODEL [--abilities LIST]
                         [--official] [--case TEXT] [--client NAME]
 
 Without --base-url it builds tollgate, starts it on a free port with a fresh data directory and the simulator, makes
-its accounts and keys, and checks the ledger at the end. TOLLGATE_BIN names a binary to use instead of building one.
+its accounts and keys, and checks the ledger at the end. TOLLGATE_BIN names a binary to use instead of building one, and
+FAKE_UPSTREAM_BIN that of a provider's server.
 Settings in the environment reach the server, for instance TOLLGATE_STORAGE__URL=postgres://….
 
   --official         the official clients only, without frameworks and agents
   --base-url URL     a server that is running already, for instance http://127.0.0.1:8080/v1
   --key KEY          a key for it; its account needs credits and at least 1000 requests a minute
   --model MODEL      the model to call
-  --abilities LIST   what it can do: `gateway` (the error codes and headers of Tollgate), `simulator` (the grammar
-                     [[sim …]] in prompts). Cases that need more are skipped. Default: gateway, and simulator when
-                     the model's id starts with sim/
+  --wire NAME        behind the server, instead of the simulator, one that speaks a provider's own format:
+                     openai, azure-openai, anthropic, openai-responses, gemini or bedrock. Older lines of a client are
+                     left out unless --client names them
+  --abilities LIST   what it can do: `gateway` (the error codes and headers of Tollgate), `simulator` (answers as the
+                     simulator gives them), `scripted` (it knows the directives [[sim …]] and echoes), `parameters`
+                     (every parameter of chat completions), `reasoning` (it reports tokens of reasoning). Cases that
+                     need more are skipped. Default: gateway and parameters, and all when the model's id starts
+                     with sim/
   --config FILE      a configuration file for the server that is started
   --storage postgres a new database for the server in the PostgreSQL of TEST_PG_URL (scripts/with-services.sh sets it)
   --client NAME      one client only:
@@ -44,12 +50,13 @@ readonly openai='openai-python-3 openai-python-2 openai-node'
 readonly official="$openai anthropic-python anthropic-node google-python google-node"
 readonly others='langchain litellm ai-sdk codex claude-code gemini-cli'
 
-base_url='' key='' model='' abilities='' only_client='' only_case='' config='' storage='' selection="$official $others"
+base_url='' key='' model='' abilities='' only_client='' only_case='' config='' storage='' wire=''
+selection="$official $others"
 while [ $# -gt 0 ]; do
     case $1 in
         --help | -h) usage; exit 0 ;;
         --official) selection=$official; shift; continue ;;
-        --base-url | --key | --model | --abilities | --client | --case | --config | --storage)
+        --base-url | --key | --model | --abilities | --client | --case | --config | --storage | --wire)
             [ $# -ge 2 ] || { echo "run.sh: $1 needs a value" >&2; exit 2; } ;;
         *) echo "run.sh: unknown argument $1 (see --help)" >&2; exit 2 ;;
     esac
@@ -62,6 +69,7 @@ while [ $# -gt 0 ]; do
         --case) only_case=$2 ;;
         --config) config=$2 ;;
         --storage) storage=$2 ;;
+        --wire) wire=$2 ;;
     esac
     shift 2
 done
@@ -74,6 +82,21 @@ case $storage in
     postgres) [ -n "${TEST_PG_URL:-}" ] || { echo 'run.sh: --storage postgres needs TEST_PG_URL' >&2; exit 2; } ;;
     *) echo "run.sh: unknown storage $storage (see --help)" >&2; exit 2 ;;
 esac
+if [ -n "$wire" ] && [ -z "$only_client" ]; then
+    selection=${selection/openai-python-2 /}
+fi
+readonly every_ability=simulator,scripted,parameters,reasoning,gateway
+case $wire in
+    '') ;;
+    openai | azure-openai) abilities=scripted,parameters,reasoning,gateway ;;
+    anthropic | openai-responses | gemini) abilities=scripted,reasoning,gateway ;;
+    bedrock) abilities=scripted,gateway ;;
+    *) echo "run.sh: unknown wire $wire (see --help)" >&2; exit 2 ;;
+esac
+if [ -n "$wire" ] && [ -n "$base_url$config" ]; then
+    echo 'run.sh: --wire makes its own configuration and server' >&2
+    exit 2
+fi
 if [ -n "$only_client" ]; then
     case " $official $others " in
         *" $only_client "*) selection=$only_client ;;
@@ -82,7 +105,7 @@ if [ -n "$only_client" ]; then
 fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/tollgate-sdk-tests.XXXXXX")
-server='' database=''
+server='' provider='' database=''
 # shellcheck disable=SC2317 # called by the trap
 clean_up() {
     if [ -n "$server" ]; then
@@ -91,6 +114,7 @@ clean_up() {
         timeout 20 tail --pid="$server" -f /dev/null || kill -KILL "$server" 2>/dev/null || true
         wait "$server" 2>/dev/null || true
     fi
+    [ -z "$provider" ] || kill "$provider" 2>/dev/null || true
     if [ -n "$database" ]; then
         psql --quiet --no-psqlrc "$TEST_PG_URL" --command "drop database $database with (force)" || true
     fi
@@ -157,6 +181,44 @@ account_key() { # name, requests a minute, credits, options of the key…
     tollgate keys create --account "$account" --name sdk --json "${@:4}" | field key
 }
 
+# Starts the server of a provider and writes the configuration that reaches it.
+start_provider() {
+    local fake=${FAKE_UPSTREAM_BIN:-}
+    if [ -z "$fake" ]; then
+        (cd "$root" && cargo build --quiet --workspace --bin fake-upstream)
+        fake=${CARGO_TARGET_DIR:-$root/target}/debug/fake-upstream
+    fi
+    mkfifo "$work/provider"
+    "$fake" --echo --api-key of-the-provider >"$work/provider" &
+    provider=$!
+    local address=''
+    read -r -t 60 address <"$work/provider" || { note 'run.sh: the provider did not start'; exit 1; }
+    export SDK_PROVIDER_KEY=of-the-provider
+    config=$work/tollgate.toml
+    local target=echo block=''
+    case $wire in
+        azure-openai) address=${address%/v1} ;;
+        gemini) address=${address%/v1}/v1beta ;;
+        bedrock) address=${address%/v1} target=us.anthropic.claude-echo-v1:0 block='region = "us-east-1"' ;;
+    esac
+    cat >"$config" <<CONFIG
+[providers.wire]
+preset = "$wire"
+base_url = "$address"
+api_key_env = "SDK_PROVIDER_KEY"
+$block
+
+[models."wire/$wire"]
+targets = ["wire/$target"]
+prices = { input = "1", cache_read = "0.1", cache_write = "1.25", output = "2" }
+limits = { context_window = 200000, max_output_tokens = 4096 }
+input = ["text", "image", "file"]
+tools = true
+reasoning = true
+structured_output = "json_schema"
+CONFIG
+}
+
 start_server() {
     bin=${TOLLGATE_BIN:-}
     if [ -z "$bin" ]; then
@@ -170,6 +232,7 @@ start_server() {
         export SDK_PEPPER=a-secret-of-a-server-that-lives-for-minutes
         tollgate migrate >&2
     fi
+    [ -z "$wire" ] || start_provider
     mkfifo "$work/banner"
     "$bin" serve --listen 127.0.0.1:0 --admin 127.0.0.1:0 --data "$work/data" ${config:+--config "$config"} \
         >"$work/banner" 2>"$work/log" &
@@ -185,8 +248,9 @@ start_server() {
     cat <&3 >"$work/banner.txt" &
     base_url=http://${address#http://}
     base_url=${base_url%/}/v1
-    model=sim/chat
-    abilities=simulator,gateway
+    model=${wire:+wire/$wire}
+    model=${model:-sim/chat}
+    abilities=${abilities:-$every_ability}
     key=$(account_key sdk 100000 1000)
     export SDK_LIMITED_KEY SDK_BROKE_KEY SDK_LENIENT_KEY
     SDK_LIMITED_KEY=$(account_key sdk-limited 2 10)
@@ -198,8 +262,8 @@ if [ -z "$base_url" ]; then
     start_server
 elif [ -z "$abilities" ]; then
     case $model in
-        sim/*) abilities=simulator,gateway ;;
-        *) abilities=gateway ;;
+        sim/*) abilities=$every_ability ;;
+        *) abilities=gateway,parameters ;;
     esac
 fi
 
@@ -254,7 +318,7 @@ done
 
 status=0
 options=()
-[ -z "$server" ] || options+=(--no-skips)
+[ -z "$server" ] || [ -n "$wire" ] || options+=(--no-skips)
 [ -z "$only_case" ] || options+=(--some)
 if [ -n "$server" ]; then
     tollgate ledger check >&2 || { note 'ledger check: FAILED'; status=1; }

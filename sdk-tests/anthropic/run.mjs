@@ -46,15 +46,15 @@ const ask = (text, members, key) => client(key).messages.create(request(text, me
 
 const wholeStream = (text, members) => client().messages.stream(request(text, members)).finalMessage();
 
-test('messages', [PATH, 'simulator'], async () => {
+test('messages', [PATH, 'scripted'], async () => {
   const message = await ask('Hello there, gateway');
   equal(message.content.map((block) => block.type), ['text'], 'blocks');
   equal(message.content[0].text, 'Hello there, gateway', 'text');
-  equal([message.stop_reason, message.usage.input_tokens], ['end_turn', 3], 'end');
+  equal([message.stop_reason, message.usage.input_tokens > 0], ['end_turn', true], 'end');
   equal([message.type, message.role, message.model], ['message', 'assistant', MODEL], 'message');
 });
 
-test('messages usage and cost', [PATH, 'simulator', 'gateway'], async () => {
+test('messages usage and cost', [PATH, 'scripted', 'gateway', 'reasoning'], async () => {
   const prompt = 'one [[sim tokens=20 reason=8]]';
   const { data, response } = await client().messages.create(request(prompt)).withResponse();
   equal([data.usage.output_tokens, data.usage.output_tokens_details.thinking_tokens], [28, 8], 'output tokens');
@@ -80,11 +80,13 @@ test('messages roles and settings', [PATH, 'simulator'], async () => {
   equal((await ask('[[sim tokens=50]]', { max_tokens: 5 })).stop_reason, 'max_tokens', 'stop_reason');
 });
 
-test('messages stream', [PATH, 'simulator'], async () => {
+test('messages stream', [PATH, 'scripted'], async () => {
   const prompt = '[[sim reason=2 tokens=3 tool=weather:{"city":"Oslo"}]]';
   const message = await wholeStream(prompt, { tools: TOOLS });
-  equal(message.content.map((block) => block.type), ['thinking', 'text', 'tool_use'], 'blocks');
-  equal(message.content[2].input, { city: 'Oslo' }, 'input');
+  // A seal that stands behind no thought, as Gemini's does, is a block of its own.
+  const shown = message.content.map((block) => block.type).filter((type) => type !== 'redacted_thinking');
+  equal(shown, ['thinking', 'text', 'tool_use'], 'blocks');
+  equal(message.content.at(-1).input, { city: 'Oslo' }, 'input');
   equal([message.stop_reason, message.usage.output_tokens > 4], ['tool_use', true], 'end');
   const kinds = (await collect(await ask('Hi.', { stream: true }))).map((event) => event.type);
   const framed = kinds.filter((kind) => kind !== 'content_block_delta' && kind !== 'ping');
@@ -92,7 +94,7 @@ test('messages stream', [PATH, 'simulator'], async () => {
   equal(framed, expected, 'events');
 });
 
-test('messages tools in parallel, the whole loop', [PATH, 'simulator'], async () => {
+test('messages tools in parallel, the whole loop', [PATH, 'scripted'], async () => {
   const prompt = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]';
   const first = await ask(prompt, { tools: TOOLS });
   equal(first.stop_reason, 'tool_use', 'stop_reason');
@@ -109,12 +111,16 @@ test('messages tools in parallel, the whole loop', [PATH, 'simulator'], async ()
   ];
   const second = await ask('', { messages, tools: TOOLS });
   equal([second.content[0].text, second.stop_reason], ['rain in Oslo', 'end_turn'], 'answer');
+});
+
+test('messages tools one at a time', [PATH, 'simulator'], async () => {
+  const prompt = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]';
   const choice = { type: 'any', disable_parallel_tool_use: true };
   const single = await ask(prompt, { tools: TOOLS, tool_choice: choice });
   equal(single.content.length, 1, 'calls that are not parallel');
 });
 
-test('messages tool runner', [PATH, 'simulator'], async () => {
+test('messages tool runner', [PATH, 'scripted'], async () => {
   const asked = [];
   const weather = betaZodTool({
     name: 'weather',
@@ -138,18 +144,22 @@ test('messages structured', [PATH], async () => {
   equal(Object.keys(JSON.parse(streamed.content[0].text)), ['n'], 'members');
 });
 
-test('messages image', [PATH, 'simulator'], async () => {
+test('messages image', [PATH, 'scripted'], async () => {
   const source = { type: 'base64', media_type: 'image/png', data: PNG };
   const message = await ask([
     { type: 'image', source },
     { type: 'text', text: 'What is it?' },
   ]);
-  equal([message.content[0].text, message.usage.input_tokens], ['What is it?', 4], 'text and tokens');
+  equal([message.content[0].text, message.usage.input_tokens > 0], ['What is it?', true], 'text and tokens');
 });
 
-test('messages count tokens', [PATH, 'simulator'], async () => {
-  const messages = [{ role: 'user', content: 'one two three' }];
-  equal((await client().messages.countTokens({ model: MODEL, messages })).input_tokens, 3, 'tokens');
+test('messages count tokens', [PATH, 'scripted'], async () => {
+  const count = async (words) => {
+    const messages = [{ role: 'user', content: 'one '.repeat(words) }];
+    return (await client().messages.countTokens({ model: MODEL, messages })).input_tokens;
+  };
+  const [short, long] = [await count(3), await count(300)];
+  check(short >= 3 && long > short, `${short} and ${long} tokens`);
 });
 
 test('messages models', [PATH, 'gateway'], async () => {
@@ -187,7 +197,14 @@ test('messages errors', [PATH, 'simulator', 'gateway', 'BROKE_KEY', 'LIMITED_KEY
   });
 });
 
-test('messages error in a stream', [PATH, 'simulator'], async () => {
+test('messages error of the provider', [PATH, 'scripted', 'gateway'], async () => {
+  for (const members of [{}, { stream: true }]) {
+    const failed = [anthropic.InternalServerError, 'api_error', 'upstream_error'];
+    await raised(...failed, () => ask('[[sim error=upstream_error]]', members));
+  }
+});
+
+test('messages error in a stream', [PATH, 'scripted'], async () => {
   await raised(anthropic.APIError, 'api_error', 'upstream_error', () => wholeStream(BROKEN_STREAM));
 });
 

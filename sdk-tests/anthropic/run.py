@@ -43,16 +43,16 @@ def whole_stream(text: str, **members: Any) -> anthropic.types.Message:
         return events.get_final_message()
 
 
-@case("messages", PATH, "simulator")
+@case("messages", PATH, "scripted")
 def text() -> None:
     message = ask("Hello there, gateway")
     equal([block.type for block in message.content], ["text"], "blocks")
     equal(message.content[0].text, "Hello there, gateway", "text")
-    equal((message.stop_reason, message.usage.input_tokens), ("end_turn", 3), "end")
+    equal((message.stop_reason, message.usage.input_tokens > 0), ("end_turn", True), "end")
     equal((message.type, message.role, message.model), ("message", "assistant", MODEL), "message")
 
 
-@case("messages usage and cost", PATH, "simulator", "gateway")
+@case("messages usage and cost", PATH, "scripted", "gateway", "reasoning")
 def usage() -> None:
     raw = client().messages.with_raw_response.create(**request("one [[sim tokens=20 reason=8]]"))
     used = raw.parse().usage
@@ -76,12 +76,14 @@ def settings() -> None:
     equal(ask("[[sim tokens=50]]", max_tokens=5).stop_reason, "max_tokens", "stop_reason")
 
 
-@case("messages stream", PATH, "simulator")
+@case("messages stream", PATH, "scripted")
 def stream() -> None:
     prompt = '[[sim reason=2 tokens=3 tool=weather:{"city":"Oslo"}]]'
     message = whole_stream(prompt, tools=TOOLS)
-    equal([block.type for block in message.content], ["thinking", "text", "tool_use"], "blocks")
-    equal(message.content[2].input, {"city": "Oslo"}, "input")
+    # A seal that stands behind no thought, as Gemini's does, is a block of its own.
+    shown = [block.type for block in message.content if block.type != "redacted_thinking"]
+    equal(shown, ["thinking", "text", "tool_use"], "blocks")
+    equal(message.content[-1].input, {"city": "Oslo"}, "input")
     equal((message.stop_reason, message.usage.output_tokens > 4), ("tool_use", True), "end")
     kinds = [event.type for event in client().messages.create(**request("Hi."), stream=True)]
     framed = [kind for kind in kinds if kind not in ("content_block_delta", "ping")]
@@ -89,7 +91,7 @@ def stream() -> None:
     equal(framed, expected, "events")
 
 
-@case("messages tools in parallel, the whole loop", PATH, "simulator")
+@case("messages tools in parallel, the whole loop", PATH, "scripted")
 def tool_loop() -> None:
     prompt = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]'
     first = ask(prompt, tools=TOOLS)
@@ -106,11 +108,16 @@ def tool_loop() -> None:
     ]
     second = ask("", messages=messages, tools=TOOLS)
     equal((second.content[0].text, second.stop_reason), ("rain in Oslo", "end_turn"), "answer")
+
+
+@case("messages tools one at a time", PATH, "simulator")
+def tools_one_at_a_time() -> None:
+    prompt = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]'
     choice = {"type": "any", "disable_parallel_tool_use": True}
     equal(len(ask(prompt, tools=TOOLS, tool_choice=choice).content), 1, "calls that are not parallel")
 
 
-@case("messages tool runner", PATH, "simulator")
+@case("messages tool runner", PATH, "scripted")
 def tool_runner() -> None:
     asked = []
 
@@ -137,18 +144,21 @@ def parse() -> None:
     equal(list(json.loads(whole_stream("go", output_config=output).content[0].text)), ["n"], "members")
 
 
-@case("messages image", PATH, "simulator")
+@case("messages image", PATH, "scripted")
 def image() -> None:
     source = {"type": "base64", "media_type": "image/png", "data": PNG}
     content = [{"type": "image", "source": source}, {"type": "text", "text": "What is it?"}]
     message = ask("", messages=[{"role": "user", "content": content}])
-    equal((message.content[0].text, message.usage.input_tokens), ("What is it?", 4), "text and tokens")
+    equal((message.content[0].text, message.usage.input_tokens > 0), ("What is it?", True), "text and tokens")
 
 
-@case("messages count tokens", PATH, "simulator")
+@case("messages count tokens", PATH, "scripted")
 def count_tokens() -> None:
-    counted = client().messages.count_tokens(model=MODEL, messages=[{"role": "user", "content": "one two three"}])
-    equal(counted.input_tokens, 3, "tokens")
+    def count(words: int) -> int:
+        messages = [{"role": "user", "content": "one " * words}]
+        return client().messages.count_tokens(model=MODEL, messages=messages).input_tokens
+
+    check(3 <= count(3) < count(300), f"{count(3)} and {count(300)} tokens")
 
 
 @case("messages models", PATH, "gateway")
@@ -184,7 +194,14 @@ def errors() -> None:
     raised(*limited, lambda: [ask("x", key=LIMITED_KEY) for _ in range(3)])
 
 
-@case("messages error in a stream", PATH, "simulator")
+@case("messages error of the provider", PATH, "scripted", "gateway")
+def provider_error() -> None:
+    for streamed in ({}, {"stream": True}):
+        failed = (anthropic.InternalServerError, "api_error", "upstream_error")
+        raised(*failed, lambda: ask("[[sim error=upstream_error]]", **streamed))
+
+
+@case("messages error in a stream", PATH, "scripted")
 def broken_stream() -> None:
     raised(anthropic.APIStatusError, "api_error", "upstream_error", lambda: whole_stream(BROKEN_STREAM))
 

@@ -45,7 +45,7 @@ const ask = (contents, config = {}, { key = KEY, model = MODEL } = {}) =>
 const stream = async (contents, config = {}) =>
   collect(await client().models.generateContentStream({ model: MODEL, contents, config }));
 
-test('content', [PATH, 'simulator'], async () => {
+test('content', [PATH, 'scripted'], async () => {
   for (const version of [undefined, 'v1', 'v1beta']) {
     const contents = 'Hello there, gateway';
     const answer = await client(KEY, version).models.generateContent({ model: MODEL, contents });
@@ -56,7 +56,7 @@ test('content', [PATH, 'simulator'], async () => {
   }
 });
 
-test('content usage and cost', [PATH, 'simulator', 'gateway'], async () => {
+test('content usage and cost', [PATH, 'scripted', 'gateway', 'reasoning'], async () => {
   const answer = await ask('one [[sim tokens=20 reason=8]]', { thinkingConfig: { includeThoughts: true } });
   const used = answer.usageMetadata;
   equal([used.promptTokenCount > 0, used.candidatesTokenCount], [true, 20], 'tokens');
@@ -79,7 +79,7 @@ test('content settings', [PATH, 'simulator'], async () => {
   equal((await ask('Hi.', { candidateCount: 2 })).candidates.length, 2, 'candidates');
 });
 
-test('content stream', [PATH, 'simulator'], async () => {
+test('content stream', [PATH, 'scripted'], async () => {
   let pieces = await stream('[[sim tokens=20]]');
   check(pieces.filter((piece) => piece.text).length >= 3, `only ${pieces.length} pieces`);
   const whole = await ask('[[sim tokens=20]]');
@@ -91,7 +91,7 @@ test('content stream', [PATH, 'simulator'], async () => {
   equal(calls, [{ city: 'Paris' }, { city: 'Oslo' }], 'calls');
 });
 
-test('content tools in parallel, the whole loop', [PATH, 'simulator'], async () => {
+test('content tools in parallel, the whole loop', [PATH, 'scripted'], async () => {
   const answer = await ask(TWO_CALLS, { tools: TOOLS });
   const calls = answer.functionCalls;
   equal(calls.map(({ name, args }) => [name, args.city]), [['weather', 'Paris'], ['weather', 'Oslo']], 'calls');
@@ -105,11 +105,14 @@ test('content tools in parallel, the whole loop', [PATH, 'simulator'], async () 
   ];
   const last = await ask(contents, { tools: TOOLS });
   check(last.text.includes('rain in Oslo'), 'the answer does not have the result');
+});
+
+test('content forced call', [PATH, 'simulator'], async () => {
   const forced = await ask('Hi.', { tools: TOOLS, toolConfig: { functionCallingConfig: { mode: 'ANY' } } });
   equal(forced.functionCalls.length, 1, 'forced calls');
 });
 
-test('content chat with automatic calls', [PATH, 'simulator'], async () => {
+test('content chat with automatic calls', [PATH, 'scripted'], async () => {
   const asked = [];
   const weather = {
     tool: async () => ({ functionDeclarations: [declaration] }),
@@ -134,14 +137,16 @@ test('content structured', [PATH], async () => {
   }
 });
 
-test('content image', [PATH, 'simulator'], async () => {
+test('content image', [PATH, 'scripted'], async () => {
   const answer = await ask([{ inlineData: { mimeType: 'image/png', data: PNG } }, 'What is it?']);
-  equal([answer.text, answer.usageMetadata.promptTokenCount], ['What is it?', 4], 'text and tokens');
+  equal([answer.text, answer.usageMetadata.promptTokenCount > 0], ['What is it?', true], 'text and tokens');
 });
 
-test('content count tokens', [PATH, 'simulator'], async () => {
-  const counted = await client().models.countTokens({ model: MODEL, contents: 'one two three' });
-  equal(counted.totalTokens, 3, 'tokens');
+test('content count tokens', [PATH, 'scripted'], async () => {
+  const count = async (words) =>
+    (await client().models.countTokens({ model: MODEL, contents: 'one '.repeat(words) })).totalTokens;
+  const [short, long] = [await count(3), await count(300)];
+  check(short >= 3 && long > short, `${short} and ${long} tokens`);
 });
 
 test('content embeddings', [PATH, 'simulator'], async () => {
@@ -180,7 +185,12 @@ test('content errors', [PATH, 'simulator', 'gateway', 'BROKE_KEY', 'LIMITED_KEY'
   });
 });
 
-test('content error in a stream', [PATH, 'simulator'], async () => {
+test('content error of the provider', [PATH, 'scripted', 'gateway'], async () => {
+  await raised(502, 'upstream_error', () => ask('[[sim error=upstream_error]]'));
+  await raised(502, 'upstream_error', () => stream('[[sim error=upstream_error]]'));
+});
+
+test('content error in a stream', [PATH, 'scripted'], async () => {
   let seen = '';
   const error = await raises(ApiError, async () => {
     const pieces = await client().models.generateContentStream({ model: MODEL, contents: BROKEN_STREAM });

@@ -74,7 +74,7 @@ def user(*parts: types.Part) -> types.Content:
     return types.Content(role="user", parts=list(parts))
 
 
-@case("content", PATH, "simulator")
+@case("content", PATH, "scripted")
 def text() -> None:
     for version in (None, "v1", "v1beta"):
         answer = client(version=version).models.generate_content(model=MODEL, contents="Hello there, gateway")
@@ -84,7 +84,7 @@ def text() -> None:
         check(answer.response_id, "there is no response_id")
 
 
-@case("content usage and cost", PATH, "simulator", "gateway")
+@case("content usage and cost", PATH, "scripted", "gateway", "reasoning")
 def usage() -> None:
     answer = ask("one [[sim tokens=20 reason=8]]", thinking_config=types.ThinkingConfig(include_thoughts=True))
     used = answer.usage_metadata
@@ -109,7 +109,7 @@ def settings() -> None:
     equal(len(ask("Hi.", candidate_count=2).candidates), 2, "candidates")
 
 
-@case("content stream", PATH, "simulator")
+@case("content stream", PATH, "scripted")
 def streamed() -> None:
     pieces = stream("[[sim tokens=20]]")
     check(len([piece for piece in pieces if piece.text]) >= 3, f"only {len(pieces)} pieces")
@@ -122,7 +122,7 @@ def streamed() -> None:
     equal(calls, [{"city": "Paris"}, {"city": "Oslo"}], "calls")
 
 
-@case("content tools in parallel, the whole loop", PATH, "simulator")
+@case("content tools in parallel, the whole loop", PATH, "scripted")
 def tool_loop() -> None:
     answer = ask(TWO_CALLS, tools=[WEATHER])
     calls = answer.function_calls
@@ -137,11 +137,15 @@ def tool_loop() -> None:
     ]
     contents = [user(types.Part(text=TWO_CALLS)), answer.candidates[0].content, user(*results)]
     check("rain in Oslo" in ask(contents, tools=[WEATHER]).text, "the answer does not have the result")
+
+
+@case("content forced call", PATH, "simulator")
+def forced_call() -> None:
     forced = types.ToolConfig(function_calling_config=types.FunctionCallingConfig(mode="ANY"))
     equal(len(ask("Hi.", tools=[WEATHER], tool_config=forced).function_calls), 1, "forced calls")
 
 
-@case("content chat with automatic calls", PATH, "simulator")
+@case("content chat with automatic calls", PATH, "scripted")
 def automatic_calls() -> None:
     asked = []
 
@@ -167,16 +171,19 @@ def structured() -> None:
     check(Thing.model_validate_json(answer.text), "text")
 
 
-@case("content image", PATH, "simulator")
+@case("content image", PATH, "scripted")
 def image() -> None:
     picture = types.Part.from_bytes(data=base64.b64decode(PNG), mime_type="image/png")
     answer = ask([picture, "What is it?"])
-    equal((answer.text, answer.usage_metadata.prompt_token_count), ("What is it?", 4), "text and tokens")
+    equal((answer.text, answer.usage_metadata.prompt_token_count > 0), ("What is it?", True), "text and tokens")
 
 
-@case("content count tokens", PATH, "simulator")
+@case("content count tokens", PATH, "scripted")
 def count_tokens() -> None:
-    equal(client().models.count_tokens(model=MODEL, contents="one two three").total_tokens, 3, "tokens")
+    def count(words: int) -> int:
+        return client().models.count_tokens(model=MODEL, contents="one " * words).total_tokens
+
+    check(3 <= count(3) < count(300), f"{count(3)} and {count(300)} tokens")
 
 
 @case("content embeddings", PATH, "simulator")
@@ -216,7 +223,14 @@ def failures() -> None:
     raised(*limited, lambda: [ask("x", key=LIMITED_KEY) for _ in range(3)])
 
 
-@case("content error in a stream", PATH, "simulator")
+@case("content error of the provider", PATH, "scripted", "gateway")
+def provider_error() -> None:
+    failed = (errors.ServerError, 502, "UNAVAILABLE", "upstream_error")
+    raised(*failed, lambda: ask("[[sim error=upstream_error]]"))
+    raised(*failed, lambda: stream("[[sim error=upstream_error]]"))
+
+
+@case("content error in a stream", PATH, "scripted")
 def broken_stream() -> None:
     seen: list[str] = []
 

@@ -27,8 +27,7 @@ BROKE_KEY = os.environ.get("SDK_BROKE_KEY", "")
 LIMITED_KEY = os.environ.get("SDK_LIMITED_KEY", "")
 LENIENT_KEY = os.environ.get("SDK_LENIENT_KEY", "")
 
-# What the server can do: `simulator` is the grammar [[sim …]] in prompts, `gateway` is the contract of Tollgate
-# (its error codes and headers).
+# What the server can do; `../run.sh --help` says what each is.
 ABILITIES = set(filter(None, os.environ.get("SDK_ABILITIES", "").split(",")))
 ABILITIES |= {name for name in ("BROKE_KEY", "LIMITED_KEY", "LENIENT_KEY") if globals()[name]}
 

@@ -103,7 +103,7 @@ test('chat roles and parts', [], async () => {
   check(completion.choices[0].message.content, 'there is no content');
 });
 
-test('chat parameters', [], async () => {
+test('chat parameters', ['parameters'], async () => {
   const completion = await ask('Say something short.', {
     temperature: 0.5,
     top_p: 0.9,
@@ -174,7 +174,7 @@ test('tools round trip', [], async () => {
   check(second.choices[0].message.content, 'there is no content');
 });
 
-test('tools in parallel, the whole loop', ['simulator', 'gateway'], async () => {
+test('tools in parallel, the whole loop', ['scripted', 'gateway'], async () => {
   const prompt = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]';
   const { message } = (await ask(prompt, { tools: [WEATHER] })).choices[0];
   const cities = message.tool_calls.map((call) => JSON.parse(call.function.arguments).city);
@@ -189,17 +189,21 @@ test('tools in parallel, the whole loop', ['simulator', 'gateway'], async () => 
   const answer = await client().chat.completions.create({ model: MODEL, messages, tools: [WEATHER] });
   equal(answer.choices[0].finish_reason, 'stop', 'finish_reason');
   equal(answer.choices[0].message.content, 'rain in Oslo', 'the echo of the last result');
+});
+
+test('tools one at a time', ['simulator'], async () => {
+  const prompt = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]';
   const single = await ask(prompt, { tools: [WEATHER], parallel_tool_calls: false });
   equal(single.choices[0].message.tool_calls.length, 1, 'calls that are not parallel');
 });
 
-test('image', ['simulator', 'gateway'], async () => {
+test('image', ['scripted', 'gateway'], async () => {
   const completion = await ask([
     { type: 'text', text: 'What is it?' },
     { type: 'image_url', image_url: { url: `data:image/png;base64,${PNG}`, detail: 'low' } },
   ]);
   equal(completion.choices[0].message.content, 'What is it?', 'content');
-  equal(completion.usage.prompt_tokens, 4, 'prompt_tokens, one of them the picture');
+  check(completion.usage.prompt_tokens >= 3, `prompt_tokens is ${completion.usage.prompt_tokens}`);
 });
 
 test('structured parse', [], async () => {
@@ -216,13 +220,13 @@ test('structured json_schema', [], async () => {
   checkThing(JSON.parse(completion.choices[0].message.content));
 });
 
-test('structured json_object', [], async () => {
+test('structured json_object', ['parameters'], async () => {
   const completion = await ask('Answer with a JSON object.', { response_format: { type: 'json_object' } });
   const document = JSON.parse(completion.choices[0].message.content);
   check(document && typeof document === 'object' && !Array.isArray(document), 'the content is no object');
 });
 
-test('n', [], async () => {
+test('n', ['parameters'], async () => {
   const one = await ask('Say something short.');
   const two = await ask('Say something short.', { n: 2 });
   equal(two.choices.map((choice) => choice.index), [0, 1], 'indexes');
@@ -231,7 +235,7 @@ test('n', [], async () => {
   check(two.usage.completion_tokens > one.usage.completion_tokens, 'completion_tokens of n=2');
 });
 
-test('stop', ['simulator'], async () => {
+test('stop', ['scripted', 'parameters'], async () => {
   const whole = await ask('one STOPHERE two');
   check(whole.choices[0].message.content.includes('STOPHERE'), 'the echo lacks the word');
   for (const stop of ['STOPHERE', ['never', 'STOPHERE']]) {
@@ -243,17 +247,17 @@ test('stop', ['simulator'], async () => {
 
 test('max tokens', [], async () => {
   for (const name of ['max_tokens', 'max_completion_tokens']) {
-    const completion = await ask('[[sim tokens=50]] Count to a thousand.', { [name]: 5 });
+    const completion = await ask('[[sim tokens=50]] Count to a thousand.', { [name]: 16 });
     equal(completion.choices[0].finish_reason, 'length', `finish_reason of ${name}`);
-    check(completion.usage.completion_tokens <= 5, `${completion.usage.completion_tokens} tokens of ${name}=5`);
+    check(completion.usage.completion_tokens <= 16, `${completion.usage.completion_tokens} tokens of ${name}=16`);
   }
 });
 
-test('exact usage', ['simulator'], async () => {
+test('exact usage', ['scripted'], async () => {
   equal((await ask('[[sim tokens=20]]')).usage.completion_tokens, 20, 'completion_tokens');
 });
 
-test('logprobs or a clear no', [], async () => {
+test('logprobs or a clear no', ['parameters'], async () => {
   let completion;
   try {
     completion = await ask('Hi.', { logprobs: true, top_logprobs: 2 });
@@ -273,7 +277,7 @@ test('refusal', ['simulator'], async () => {
   check(message.refusal && !message.content, `refusal ${message.refusal}, content ${message.content}`);
 });
 
-test('reasoning', ['simulator'], async () => {
+test('reasoning', ['scripted', 'reasoning'], async () => {
   const completion = await ask('[[sim tokens=5 reason=8]]');
   check(completion.choices[0].message.reasoning_content, 'there is no reasoning_content');
   equal(completion.usage.completion_tokens_details.reasoning_tokens, 8, 'reasoning_tokens');

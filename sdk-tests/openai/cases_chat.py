@@ -103,7 +103,7 @@ def chat_roles() -> None:
     check(completion.choices[0].message.content, "there is no content")
 
 
-@case("chat parameters")
+@case("chat parameters", "parameters")
 def chat_parameters() -> None:
     completion = client().chat.completions.create(
         model=MODEL,
@@ -182,7 +182,7 @@ def tools_round_trip() -> None:
     check(second.choices[0].message.content, "there is no content")
 
 
-@case("tools in parallel, the whole loop", "simulator", "gateway")
+@case("tools in parallel, the whole loop", "scripted", "gateway")
 def tools_in_parallel() -> None:
     prompt = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]'
     message = client().chat.completions.create(model=MODEL, messages=user(prompt), tools=[WEATHER]).choices[0].message
@@ -196,13 +196,18 @@ def tools_in_parallel() -> None:
     answer = client().chat.completions.create(model=MODEL, messages=[*user(prompt), message, *results], tools=[WEATHER])
     equal(answer.choices[0].finish_reason, "stop", "finish_reason")
     equal(answer.choices[0].message.content, "rain in Oslo", "the echo of the last result")
+
+
+@case("tools one at a time", "simulator")
+def tools_one_at_a_time() -> None:
+    prompt = '[[sim tool=weather:{"city":"Paris"} tool=weather:{"city":"Oslo"}]]'
     single = client().chat.completions.create(
         model=MODEL, messages=user(prompt), tools=[WEATHER], parallel_tool_calls=False
     )
     equal(len(single.choices[0].message.tool_calls), 1, "calls that are not parallel")
 
 
-@case("image", "simulator", "gateway")
+@case("image", "scripted", "gateway")
 def image() -> None:
     parts = [
         {"type": "text", "text": "What is it?"},
@@ -210,7 +215,7 @@ def image() -> None:
     ]
     completion = client().chat.completions.create(model=MODEL, messages=[{"role": "user", "content": parts}])
     equal(completion.choices[0].message.content, "What is it?", "content")
-    equal(completion.usage.prompt_tokens, 4, "prompt_tokens, one of them the picture")
+    check(completion.usage.prompt_tokens >= 3, f"prompt_tokens is {completion.usage.prompt_tokens}")
 
 
 @case("structured parse")
@@ -237,7 +242,7 @@ def structured_schema() -> None:
     equal((type(document["answer"]), type(document["sure"])), (str, bool), "types")
 
 
-@case("structured json_object")
+@case("structured json_object", "parameters")
 def structured_object() -> None:
     completion = client().chat.completions.create(
         model=MODEL, messages=user("Answer with a JSON object."), response_format={"type": "json_object"}
@@ -245,7 +250,7 @@ def structured_object() -> None:
     check(isinstance(json.loads(completion.choices[0].message.content), dict), "the content is no object")
 
 
-@case("n")
+@case("n", "parameters")
 def several_choices() -> None:
     one = client().chat.completions.create(model=MODEL, messages=user("Say something short."))
     two = client().chat.completions.create(model=MODEL, messages=user("Say something short."), n=2)
@@ -255,7 +260,7 @@ def several_choices() -> None:
     check(two.usage.completion_tokens > one.usage.completion_tokens, "completion_tokens of n=2")
 
 
-@case("stop", "simulator")
+@case("stop", "scripted", "parameters")
 def stop() -> None:
     whole = client().chat.completions.create(model=MODEL, messages=user("one STOPHERE two"))
     check("STOPHERE" in whole.choices[0].message.content, "the echo lacks the word")
@@ -269,19 +274,19 @@ def stop() -> None:
 def max_tokens() -> None:
     for name in ("max_tokens", "max_completion_tokens"):
         completion = client().chat.completions.create(
-            model=MODEL, messages=user("[[sim tokens=50]] Count to a thousand."), **{name: 5}
+            model=MODEL, messages=user("[[sim tokens=50]] Count to a thousand."), **{name: 16}
         )
         equal(completion.choices[0].finish_reason, "length", f"finish_reason of {name}")
-        check(completion.usage.completion_tokens <= 5, f"{completion.usage.completion_tokens} tokens of {name}=5")
+        check(completion.usage.completion_tokens <= 16, f"{completion.usage.completion_tokens} tokens of {name}=16")
 
 
-@case("exact usage", "simulator")
+@case("exact usage", "scripted")
 def exact_usage() -> None:
     completion = client().chat.completions.create(model=MODEL, messages=user("[[sim tokens=20]]"))
     equal(completion.usage.completion_tokens, 20, "completion_tokens")
 
 
-@case("logprobs or a clear no")
+@case("logprobs or a clear no", "parameters")
 def logprobs() -> None:
     try:
         completion = client().chat.completions.create(model=MODEL, messages=user("Hi."), logprobs=True, top_logprobs=2)
@@ -302,7 +307,7 @@ def refusal() -> None:
     equal(parsed.choices[0].message.parsed, None, "parsed")
 
 
-@case("reasoning", "simulator")
+@case("reasoning", "scripted", "reasoning")
 def reasoning() -> None:
     completion = client().chat.completions.create(model=MODEL, messages=user("[[sim tokens=5 reason=8]]"))
     check(completion.choices[0].message.model_extra.get("reasoning_content"), "there is no reasoning_content")

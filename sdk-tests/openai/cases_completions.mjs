@@ -16,7 +16,7 @@ test('completions', [PATH], async () => {
   equal(usage.total_tokens, usage.prompt_tokens + usage.completion_tokens, 'total_tokens');
 });
 
-test('completions several', [PATH], async () => {
+test('completions several', [PATH, 'parameters'], async () => {
   const { choices } = await ask(undefined, { n: 2 });
   equal(choices.map((choice) => choice.index), [0, 1], 'indexes');
   check(choices.every((choice) => choice.text), 'a text is empty');
@@ -29,7 +29,7 @@ test('completions stream', [PATH], async () => {
   equal(new Set(chunks.map((chunk) => chunk.id)).size, 1, 'ids');
 });
 
-test('completions structured', [PATH], async () => {
+test('completions structured', [PATH, 'parameters'], async () => {
   const { choices } = await ask('A JSON object.', { max_tokens: 500, response_format: { type: 'json_object' } });
   equal(typeof JSON.parse(choices[0].text), 'object', 'text');
 });

@@ -26,7 +26,7 @@ def text() -> None:
     equal(usage.total_tokens, usage.prompt_tokens + usage.completion_tokens, "total_tokens")
 
 
-@case("completions several", PATH)
+@case("completions several", PATH, "parameters")
 def several() -> None:
     completion = ask(n=2)
     equal([choice.index for choice in completion.choices], [0, 1], "indexes")
@@ -42,7 +42,7 @@ def stream() -> None:
     equal({chunk.id for chunk in chunks}, {chunks[0].id}, "ids")
 
 
-@case("completions structured", PATH)
+@case("completions structured", PATH, "parameters")
 def structured() -> None:
     completion = ask("A JSON object.", max_tokens=500, extra_body={"response_format": {"type": "json_object"}})
     check(isinstance(json.loads(completion.choices[0].text), dict), "the text is no object")

@@ -13,7 +13,7 @@ async function shortAnswer(calls) {
 const slowStream = (calls, options) =>
   calls.chat.completions.create({ model: MODEL, messages: user(SLOW_STREAM), stream: true }, options);
 
-test('cancel a stream', ['simulator'], async () => {
+test('cancel a stream', ['scripted'], async () => {
   const calls = client();
   for (let round = 0; round < 5; round += 1) {
     let count = 0;
@@ -25,7 +25,7 @@ test('cancel a stream', ['simulator'], async () => {
   }
 });
 
-test('cancel an async stream', ['simulator'], async () => {
+test('cancel an async stream', ['scripted'], async () => {
   const calls = client();
   await Promise.all(
     Array.from({ length: 10 }, async () => {
@@ -64,7 +64,7 @@ test('20 async calls', [], async () => {
   await Promise.all(Array.from({ length: 20 }, () => shortAnswer(calls)));
 });
 
-test('time-out', ['simulator'], async () => {
+test('time-out', ['scripted'], async () => {
   const calls = client({ timeout: 500 });
   for (const parameters of [{}, { stream: true }]) {
     await raises(openai.APIConnectionTimeoutError, () =>
@@ -74,7 +74,7 @@ test('time-out', ['simulator'], async () => {
   await shortAnswer(calls.withOptions({ timeout: 60_000 }));
 });
 
-test('retries after a time-out', ['simulator'], async () => {
+test('retries after a time-out', ['scripted'], async () => {
   const calls = client({ timeout: 500, maxRetries: 1 });
   await raises(openai.APIConnectionTimeoutError, () =>
     calls.chat.completions.create({ model: MODEL, messages: user('[[sim delay=5000]]') }),

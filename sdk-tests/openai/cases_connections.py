@@ -17,7 +17,7 @@ def short_answer(calls: openai.OpenAI) -> None:
     check(completion.choices[0].message.content, "there is no content")
 
 
-@case("cancel a stream", "simulator")
+@case("cancel a stream", "scripted")
 def cancel() -> None:
     calls = client()
     for _ in range(5):
@@ -29,7 +29,7 @@ def cancel() -> None:
         short_answer(calls)
 
 
-@case("cancel an async stream", "simulator")
+@case("cancel an async stream", "scripted")
 def cancel_async() -> None:
     async def leave(calls: openai.AsyncOpenAI) -> None:
         stream = await calls.chat.completions.create(model=MODEL, messages=user(SLOW_STREAM), stream=True)
@@ -84,7 +84,7 @@ def async_calls() -> None:
     asyncio.run(all_of_them())
 
 
-@case("time-out", "simulator")
+@case("time-out", "scripted")
 def time_out() -> None:
     calls = client(timeout=0.5)
     for parameters in ({}, {"stream": True}):
@@ -95,7 +95,7 @@ def time_out() -> None:
     short_answer(calls.with_options(timeout=60))
 
 
-@case("retries after a time-out", "simulator")
+@case("retries after a time-out", "scripted")
 def retries() -> None:
     calls = client(timeout=0.5, max_retries=1)
     raises(

@@ -97,7 +97,7 @@ test('error no credits', ['BROKE_KEY'], async () => {
   }
 });
 
-test('error in a stream', ['simulator'], async () => {
+test('error in a stream', ['scripted'], async () => {
   const seen = [];
   const error = await raises(openai.APIError, async () => {
     for await (const chunk of await ask(BROKEN_STREAM, { stream: true })) seen.push(chunk);
@@ -108,7 +108,7 @@ test('error in a stream', ['simulator'], async () => {
   check(error.code && error.type, `code ${error.code}, type ${error.type}`);
 });
 
-test('error names no provider', ['simulator'], async () => {
+test('error names no provider', ['scripted'], async () => {
   const error = await raises(openai.InternalServerError, () => ask('[[sim error=upstream_error]]'));
   const words = ['openai.com', 'anthropic', '127.0.0.1', 'traceback', 'panicked'];
   check(!words.some((word) => error.message.toLowerCase().includes(word)), error.message);

@@ -108,7 +108,7 @@ def no_credits() -> None:
         equal(error.response.headers.get("x-should-retry"), "false", "x-should-retry")
 
 
-@case("error in a stream", "simulator")
+@case("error in a stream", "scripted")
 def error_in_stream() -> None:
     seen = []
 
@@ -122,7 +122,7 @@ def error_in_stream() -> None:
     check(error.code and error.type, f"code {error.code!r}, type {error.type!r}")
 
 
-@case("error names no provider", "simulator")
+@case("error names no provider", "scripted")
 def no_provider_named() -> None:
     error = raises(openai.InternalServerError, lambda: ask("[[sim error=upstream_error]]"))
     words = ("openai.com", "anthropic", "127.0.0.1", "traceback", "panicked")

@@ -53,7 +53,7 @@ test('stream usage', [], async () => {
   checkStream(await stream(undefined, { stream_options: { include_usage: true } }), { usage: true });
 });
 
-test("stream usage is the whole answer's", ['simulator'], async () => {
+test("stream usage is the whole answer's", ['scripted'], async () => {
   const messages = user('[[sim tokens=20]]');
   const whole = await client().chat.completions.create({ model: MODEL, messages });
   const chunks = await stream('[[sim tokens=20]]', { stream_options: { include_usage: true } });
@@ -66,14 +66,14 @@ test('stream no usage unasked', [], async () => {
   checkStream(await stream(undefined, { stream_options: { include_usage: false } }));
 });
 
-test('stream n', [], async () => {
+test('stream n', ['parameters'], async () => {
   const chunks = await stream(undefined, { n: 2, stream_options: { include_usage: true } });
   checkStream(chunks, { choices: 2, usage: true });
   check(textOf(chunks, 0) && textOf(chunks, 1), 'a choice is empty');
 });
 
 test('stream max tokens', [], async () => {
-  const chunks = await stream('[[sim tokens=50]] Count to a thousand.', { max_tokens: 5 });
+  const chunks = await stream('[[sim tokens=50]] Count to a thousand.', { max_tokens: 16 });
   checkStream(chunks);
   equal(chunks.at(-1).choices[0].finish_reason, 'length', 'finish_reason');
 });

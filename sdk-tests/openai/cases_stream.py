@@ -57,7 +57,7 @@ def stream_usage() -> None:
     check_stream(stream(stream_options={"include_usage": True}), usage=True)
 
 
-@case("stream usage is the whole answer's", "simulator")
+@case("stream usage is the whole answer's", "scripted")
 def stream_usage_equal() -> None:
     whole = client().chat.completions.create(model=MODEL, messages=user("[[sim tokens=20]]"))
     chunks = stream("[[sim tokens=20]]", stream_options={"include_usage": True})
@@ -71,7 +71,7 @@ def stream_no_usage() -> None:
     check_stream(stream(stream_options={"include_usage": False}))
 
 
-@case("stream n")
+@case("stream n", "parameters")
 def stream_n() -> None:
     chunks = stream(n=2, stream_options={"include_usage": True})
     check_stream(chunks, choices=2, usage=True)
@@ -80,7 +80,7 @@ def stream_n() -> None:
 
 @case("stream max tokens")
 def stream_length() -> None:
-    chunks = stream("[[sim tokens=50]] Count to a thousand.", max_tokens=5)
+    chunks = stream("[[sim tokens=50]] Count to a thousand.", max_tokens=16)
     check_stream(chunks)
     equal(chunks[-1].choices[0].finish_reason, "length", "finish_reason")
 

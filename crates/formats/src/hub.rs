@@ -1,5 +1,6 @@
 //! From any format to the common form, for those who do not care which one it was.
 
+use serde_json::{Map, Value, json};
 use tollgate_types::Format;
 use tollgate_types::generate::{GenerateRequest, Part, Tool};
 
@@ -82,6 +83,18 @@ fn item_of_call(call: &str) -> String {
         Some(format!("{list}[{place}]"))
     };
     item().unwrap_or_else(|| call.to_owned())
+}
+
+/// Whether a field of chat completions says what every model does anyway, so that nothing is lost without it. Only the
+/// usual tier comes this far: others are refused at the door.
+pub(crate) fn is_usual(name: &str, value: &Value) -> bool {
+    match name {
+        _ if value.is_null() => true,
+        "service_tier" => true,
+        "modalities" => *value == json!(["text"]),
+        "logit_bias" => value.as_object().is_some_and(Map::is_empty),
+        _ => false,
+    }
 }
 
 /// Whether there are marks of what a provider may keep in its cache. Those without such marks leave them out.

@@ -1,7 +1,8 @@
 //! Text wire formats to and from the common request. Pure functions: no IO, no async, no clock.
 //!
 //! Suggested reading order: [`error`], [`openai_chat`], [`openai_completions`], [`anthropic_messages`],
-//! [`openai_responses`], [`gemini`], [`bedrock_converse`], [`hub`], [`embeddings`], [`lossless`], [`sse`], [`json`].
+//! [`openai_responses`], [`gemini`], [`bedrock_converse`], [`hub`], [`counting`], [`embeddings`], [`lossless`], [`sse`],
+//! [`json`].
 //!
 //! Each format is a folder with the same rooms: `wire` (its types), `validate` (its rules, in one borrowed pass),
 //! `decode` and `encode` (to and from the common form), `stream`, `lossless` (bytes in, nearly the same bytes out).
@@ -9,6 +10,7 @@
 
 pub mod anthropic_messages;
 pub mod bedrock_converse;
+pub mod counting;
 pub mod embeddings;
 pub mod error;
 pub mod gemini;

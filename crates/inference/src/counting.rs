@@ -1,16 +1,19 @@
 //! Counting what a request says, for callers who ask and for holds that the balance does not cover by bytes.
 //!
-//! Only texts are counted that stand in the caller's body as the model reads them. Everything else stays bounded by its
-//! bytes: how tools, schemas, pictures and documents become tokens is not published, or not as it is billed.
+//! A tokenizer counts only texts that stand in the caller's body as the model reads them. Everything else stays bounded by
+//! its bytes: how tools, schemas, pictures and documents become tokens is not published, or not as it is billed. The
+//! model's provider knows, and is asked where it can be.
 
-use tollgate_billing::Demand;
 use tollgate_catalog::Framing;
 use tollgate_formats::{embeddings, hub, openai_completions};
-use tollgate_pipeline::{Pipeline, Routed};
+use tollgate_pipeline::{CallRequest, Pipeline, Routed};
 use tollgate_types::embed::EmbedInput;
 use tollgate_types::generate::{GenerateRequest, Message, Part, ResponseFormat, Role};
-use tollgate_types::{AccountId, Error, Format, Tokenizer};
+use tollgate_types::{Error, Format};
 use tollgate_upstream::{EmbedCall, ModerationCall, TextCall};
+
+use crate::policy::Inspected;
+use crate::structured_output::Shaped;
 
 const EXACT: &str = "exact";
 const UPPER_BOUND: &str = "upper_bound";
@@ -73,69 +76,77 @@ pub(crate) struct Counted {
     pub(crate) how: &'static str,
 }
 
-/// What is counted: a request that can be made.
+/// What is counted: a call that could be made.
 pub(crate) struct Counting {
     pub(crate) routed: Routed,
-    /// What it may consume, by its bytes.
-    pub(crate) demand: Demand,
-    /// The request in the common form, where it has one.
-    pub(crate) request: Option<GenerateRequest>,
+    pub(crate) request: CallRequest,
 }
 
 impl Counting {
-    /// The tokens as the model's provider counts them, where that is known without asking it; otherwise a bound that
-    /// they cannot exceed.
-    pub(crate) async fn count(mut self, pipeline: &Pipeline, account: AccountId) -> Result<Counted, Error> {
-        if let Some(request) = &mut self.request {
-            let put = pipeline.put_files(account, &self.routed, request, &mut self.demand);
-            put.await?;
-        }
-        Ok(self.counted(pipeline).await)
-    }
-
-    async fn counted(&self, pipeline: &Pipeline) -> Counted {
-        let by_bytes = Counted {
-            tokens: self.demand.input_bound(),
-            how: UPPER_BOUND,
+    /// The tokens as the model's provider counts them, by its published tokenizer where that says all, else by asking it;
+    /// otherwise a bound that they cannot exceed.
+    pub(crate) async fn count(mut self, pipeline: &Pipeline) -> Result<Counted, Error> {
+        self.request.call.shape(&mut self.routed)?;
+        pipeline.fetch_media(&mut self.routed, &mut self.request).await?;
+        let exact = match self.by_tokenizer(pipeline).await {
+            None => self.by_provider(pipeline).await,
+            exact => exact,
         };
-        let Some(request) = &self.request else {
-            return by_bytes;
-        };
-        let provider = self.routed.first_provider();
-        if let Some(tokens) = provider.and_then(|provider| provider.text()?.count_input(request)) {
-            return Counted { tokens, how: EXACT };
-        }
-        let Some(tokenizer) = self.routed.model.tokenizer else {
-            return by_bytes;
-        };
-        let counted = match self.routed.model.framing {
-            Some(framing) if self.is_plain(request) => exact(pipeline, tokenizer, framing, request).await,
-            _ => self.bound(pipeline, tokenizer, request).await,
-        };
-        counted.unwrap_or(by_bytes)
-    }
-
-    async fn bound(
-        &self,
-        pipeline: &Pipeline,
-        tokenizer: Tokenizer,
-        request: &GenerateRequest,
-    ) -> Option<Counted> {
-        let counted = pipeline.count_text(tokenizer, texts_of(request)).await?;
-        Some(Counted {
-            tokens: self.demand.counted(counted).input_bound(),
-            how: UPPER_BOUND,
+        Ok(match exact {
+            Some(tokens) => Counted { tokens, how: EXACT },
+            None => Counted {
+                tokens: self.bound(pipeline).await,
+                how: UPPER_BOUND,
+            },
         })
     }
 
-    /// Whether what the model reads is a conversation of texts and nothing else, in the format whose framing is
+    /// Exact where what the model reads is a conversation of texts and nothing else, in the format whose framing is
     /// documented.
-    fn is_plain(&self, request: &GenerateRequest) -> bool {
-        self.routed.all_take(Format::ChatCompletions)
+    async fn by_tokenizer(&self, pipeline: &Pipeline) -> Option<u64> {
+        let tokenizer = self.routed.model.tokenizer?;
+        let Framing::Chatml = self.routed.model.framing?;
+        let request = self.request.call.common.as_deref()?;
+        let is_plain = self.routed.all_take(Format::ChatCompletions)
             && request.tools.is_empty()
             && request.response_format == ResponseFormat::Text
             && request.extra.is_empty()
-            && request.messages.iter().all(is_plain_turn)
+            && request.messages.iter().all(is_plain_turn);
+        if !is_plain {
+            return None;
+        }
+        let mut read = texts_of(request);
+        let turns = request.messages.iter();
+        let names: Vec<String> = turns.filter_map(|turn| turn.name.clone()).collect();
+        // A role is one token.
+        let around = 4 * request.messages.len() + names.len() + 3;
+        read.extend(names);
+        let counted = pipeline.count_text(tokenizer, read).await?;
+        Some(counted.tokens.saturating_add(around as u64))
+    }
+
+    /// Exact where the provider counts. What the content policy forbids is not sent to be counted either.
+    async fn by_provider(&self, pipeline: &Pipeline) -> Option<u64> {
+        self.routed.first_provider()?.counts()?;
+        if let Some(policy) = pipeline.policy().filter(|policy| policy.inspects_input()) {
+            let texts = self.request.call.texts().ok()?;
+            let checked = policy.check_input(self.request.request, &texts).await;
+            checked.ok()?;
+        }
+        pipeline.ask_count(&self.routed, &self.request).await
+    }
+
+    /// By bytes, with the texts by their tokens where the tokenizer is known.
+    async fn bound(&self, pipeline: &Pipeline) -> u64 {
+        let demand = self.routed.told(self.request.demand);
+        let common = self.request.call.common.as_deref();
+        let counted = match (self.routed.model.tokenizer, common) {
+            (Some(tokenizer), Some(request)) => pipeline.count_text(tokenizer, texts_of(request)).await,
+            _ => None,
+        };
+        counted
+            .map_or(demand, |counted| demand.counted(counted))
+            .input_bound()
     }
 }
 
@@ -144,29 +155,6 @@ fn is_plain_turn(message: &Message) -> bool {
         && message.tool_calls.is_empty()
         && message.extra.is_empty()
         && matches!(&*message.parts, [Part::Text(_)])
-}
-
-async fn exact(
-    pipeline: &Pipeline,
-    tokenizer: Tokenizer,
-    framing: Framing,
-    request: &GenerateRequest,
-) -> Option<Counted> {
-    let Framing::Chatml = framing;
-    let mut read = texts_of(request);
-    let names: Vec<String> = request
-        .messages
-        .iter()
-        .filter_map(|turn| turn.name.clone())
-        .collect();
-    // A role is one token.
-    let around = 4 * request.messages.len() + names.len() + 3;
-    read.extend(names);
-    let counted = pipeline.count_text(tokenizer, read).await?;
-    Some(Counted {
-        tokens: counted.tokens.saturating_add(around as u64),
-        how: EXACT,
-    })
 }
 
 #[cfg(test)]

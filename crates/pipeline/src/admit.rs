@@ -80,7 +80,8 @@ impl<C> Admission<C> {
     }
 }
 
-/// The frame in which a classifier of the operator's may be asked before anything is held.
+/// The frame in which an upstream may be asked what costs nothing: a classifier of the operator's about a text before
+/// anything is held, or how many tokens a request has.
 pub(crate) fn free_context(request: RequestId, reason: &'static str, timeout: Duration) -> CallContext {
     CallContext {
         request,

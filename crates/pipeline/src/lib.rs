@@ -66,6 +66,8 @@ pub struct Pipeline {
     policy: ArcSwapOption<Policy>,
     /// What is known about each candidate.
     pub health: Health,
+    /// The same of those that are asked for counts: their limits are others, and some cannot count.
+    counters: Health,
     /// Calls that run; awaited at shutdown.
     pub calls: TaskTracker,
     drains: Arc<Semaphore>,
@@ -85,6 +87,7 @@ impl Pipeline {
         settings: Settings,
     ) -> Self {
         let health = Health::new(clock.clone(), settings.retries);
+        let counters = Health::new(clock.clone(), settings.retries);
         let drains = Arc::new(Semaphore::new(settings.drain.most));
         Self {
             catalog,
@@ -96,6 +99,7 @@ impl Pipeline {
             settings,
             policy: ArcSwapOption::empty(),
             health,
+            counters,
             calls: TaskTracker::new(),
             drains,
             counting: counting::room(),

@@ -87,21 +87,6 @@ impl NamesMedia for TextCall {
 }
 
 impl Pipeline {
-    /// Puts the bytes of files that the caller has uploaded into a request that is not sent, such as one whose tokens
-    /// are counted, and counts them in its demand.
-    pub async fn put_files(
-        &self,
-        account: AccountId,
-        routed: &Routed,
-        request: &mut GenerateRequest,
-        demand: &mut Demand,
-    ) -> Result<(), Error> {
-        let mut wanted = wanted(routed, request);
-        wanted.retain(Wanted::is_stored);
-        check_number(&wanted)?;
-        self.put_wanted(account, wanted, request, demand).await
-    }
-
     async fn put_wanted(
         &self,
         account: AccountId,

@@ -88,16 +88,25 @@ impl Structured {
         request.messages.insert(0, said(Role::System, &self.instruction));
     }
 
-    /// What both attempts may consume.
-    pub(crate) fn demand(&self, once: Demand) -> Demand {
+    /// What the first attempt may consume.
+    pub(crate) fn told(&self, asked: Demand) -> Demand {
         let told = (self.instruction.len() as u64)
             .saturating_mul(2)
             .saturating_add(256);
-        let first = once.text_bytes.saturating_add(told);
         Demand {
-            text_bytes: first.saturating_mul(2).saturating_add(REPAIR_BYTES),
+            text_bytes: asked.text_bytes.saturating_add(told),
+            messages: asked.messages.saturating_add(1),
+            ..asked
+        }
+    }
+
+    /// What both attempts may consume.
+    pub(crate) fn demand(&self, asked: Demand) -> Demand {
+        let once = self.told(asked);
+        Demand {
+            text_bytes: once.text_bytes.saturating_mul(2).saturating_add(REPAIR_BYTES),
             tokens: once.tokens.saturating_mul(2),
-            messages: once.messages.saturating_mul(2).saturating_add(4),
+            messages: once.messages.saturating_mul(2).saturating_add(2),
             media_bytes: once.media_bytes.saturating_mul(2),
             images: once.images.saturating_mul(2),
             max_tokens: once.max_tokens,

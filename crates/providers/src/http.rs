@@ -23,7 +23,7 @@ use http::{HeaderMap, Method, Request};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use thread_local::ThreadLocal;
-use tollgate_upstream::UpstreamError;
+use tollgate_upstream::{CallContext, UpstreamError};
 
 use body::AnyBody;
 pub(crate) use body::Pieces;
@@ -235,6 +235,14 @@ pub(crate) struct Timeouts {
 }
 
 impl Timeouts {
+    /// Those of a call.
+    pub(crate) fn of(ctx: &CallContext) -> Self {
+        Self {
+            headers: ctx.header_timeout,
+            idle: ctx.idle_timeout,
+        }
+    }
+
     /// For a call that is small and quick as a whole.
     pub(crate) fn brief(timeout: Duration) -> Self {
         Self {

@@ -6,6 +6,7 @@
 
 pub mod anthropic;
 pub mod bedrock;
+mod counted;
 mod crossing;
 pub mod discover;
 pub mod egress;

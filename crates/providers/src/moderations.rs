@@ -52,10 +52,7 @@ impl ModerationProvider for Moderations {
         call: &ModerationCall,
     ) -> Result<ModerationAnswer, UpstreamError> {
         let body = json!({"model": &*call.upstream_model, "input": input_to_wire(&call.input)});
-        let timeouts = Timeouts {
-            headers: ctx.header_timeout,
-            idle: ctx.idle_timeout,
-        };
+        let timeouts = Timeouts::of(ctx);
         let body = RequestBody::from(Bytes::from(body.to_string()));
         let response = self.http.post(&self.endpoint, body, timeouts).await?;
         if !(200..300).contains(&response.status) {

@@ -1,6 +1,7 @@
 //! Ports: everything that is called. A provider says what it can do; each capability is one small trait.
 
 pub mod context;
+pub mod count;
 pub mod embed;
 pub mod error;
 pub mod fetch;
@@ -9,6 +10,7 @@ pub mod provider;
 pub mod text;
 
 pub use context::{CallContext, Permit};
+pub use count::CountProvider;
 pub use embed::{EmbedAnswer, EmbedCall, EmbedPayload, EmbedProvider};
 pub use error::{UpstreamCause, UpstreamError, UpstreamErrorKind};
 pub use fetch::{FetchError, FetchRequest, Fetched, Fetcher, MediaKind};

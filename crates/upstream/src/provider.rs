@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::count::CountProvider;
 use crate::embed::EmbedProvider;
 use crate::error::UpstreamError;
 use crate::moderate::ModerationProvider;
@@ -31,6 +32,11 @@ pub trait Provider: Send + Sync {
 
     /// Text generation.
     fn text(&self) -> Option<&dyn TextProvider> {
+        None
+    }
+
+    /// Counting of the tokens that text generation would read.
+    fn counts(&self) -> Option<&dyn CountProvider> {
         None
     }
 

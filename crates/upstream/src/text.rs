@@ -180,12 +180,6 @@ pub trait TextProvider: Send + Sync {
         None
     }
 
-    /// The tokens of a request, when it knows them without asking its upstream.
-    fn count_input(&self, request: &GenerateRequest) -> Option<u64> {
-        let _ = request;
-        None
-    }
-
     /// Top-level fields of this format, which it takes, that its upstream does not have: a request that asks for one of
     /// them goes to another candidate, or is refused.
     fn lacking_fields(&self, format: Format) -> &'static [&'static str] {

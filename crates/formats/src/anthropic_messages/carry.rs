@@ -5,6 +5,7 @@ use tollgate_types::generate::{File, GenerateRequest, Message, Part, Role, Tool}
 use tollgate_types::{Error, ErrorCode};
 
 use super::encode::{SAFETY_IDENTIFIER, end_user, inline, parted};
+use crate::hub::is_usual;
 
 const PICTURES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
@@ -86,13 +87,7 @@ pub fn carry(request: &GenerateRequest) -> Result<Vec<String>, Error> {
 pub(crate) fn carry_extra(request: &GenerateRequest) -> Result<Vec<String>, Error> {
     let mut ignored = Vec::new();
     for (name, value) in &request.extra {
-        let is_usual = match &**name {
-            "service_tier" => matches!(value.as_str(), Some("auto" | "default")),
-            "modalities" => *value == serde_json::json!(["text"]),
-            "logit_bias" => value.as_object().is_some_and(serde_json::Map::is_empty),
-            _ => false,
-        };
-        if value.is_null() || is_usual {
+        if is_usual(name, value) {
             continue;
         }
         if !HINTS.contains(&name.as_str()) {

@@ -4,28 +4,11 @@ use tollgate_types::generate::{File, GenerateRequest, Message, Part, Role, Tool}
 use tollgate_types::{Error, ErrorCode};
 
 use super::encode::{inline, parted};
-use crate::anthropic_messages::carry::{check_calls, unsupported};
+use crate::anthropic_messages::carry::{carry_extra, check_calls, unsupported};
 use crate::hub::marks_cache;
 
 const MOST_ANSWERS: u32 = 8;
 const MOST_STOPS: usize = 5;
-
-/// Fields of other formats that no answer depends on.
-const HINTS: &[&str] = &[
-    "metadata",
-    "store",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_options",
-    "prompt_cache_retention",
-    "stream_options",
-    "verbosity",
-    "client_metadata",
-    "context_management",
-    "diagnostics",
-    "betas",
-    "labels",
-];
 
 /// Refuses what would be lost on the way into this format, with the parameter named as in the common form; answers
 /// which hints are left out.
@@ -79,29 +62,6 @@ pub fn carry(request: &GenerateRequest) -> Result<Vec<String>, Error> {
     }
     if marks_cache(request) {
         ignored.push("cache_control".to_owned());
-    }
-    Ok(ignored)
-}
-
-/// Fields of other formats: those that say what is usual, and hints, are left out.
-fn carry_extra(request: &GenerateRequest) -> Result<Vec<String>, Error> {
-    let mut ignored = Vec::new();
-    for (name, value) in &request.extra {
-        let is_usual = match &**name {
-            "service_tier" => matches!(value.as_str(), Some("auto" | "default")),
-            "modalities" => *value == serde_json::json!(["text"]),
-            "logit_bias" => value.as_object().is_some_and(serde_json::Map::is_empty),
-            _ => false,
-        };
-        if value.is_null() || is_usual {
-            continue;
-        }
-        if !HINTS.contains(&name.as_str()) {
-            return Err(unsupported(name, "is not known to this model"));
-        }
-        if name != "stream_options" {
-            ignored.push(name.clone());
-        }
     }
     Ok(ignored)
 }

@@ -3,7 +3,7 @@
 use tollgate_types::generate::{GenerateRequest, Message, Part, Role, Tool};
 use tollgate_types::{Error, ErrorCode};
 
-use crate::hub::marks_cache;
+use crate::hub::{is_usual, marks_cache};
 
 /// The least cap on output tokens.
 const LEAST_OUTPUT: u64 = 16;
@@ -82,13 +82,8 @@ pub fn carry(request: &GenerateRequest) -> Result<Vec<String>, Error> {
 fn carry_extra(request: &GenerateRequest) -> Result<Vec<String>, Error> {
     let mut ignored = Vec::new();
     for (name, value) in &request.extra {
-        let is_usual = match &**name {
-            "modalities" => *value == serde_json::json!(["text"]),
-            "logit_bias" => value.as_object().is_some_and(serde_json::Map::is_empty),
-            _ => false,
-        };
         let is_told = TOLD.contains(&&**name) || matches!(&**name, "verbosity" | "stream_options");
-        if value.is_null() || is_usual || is_told {
+        if is_usual(name, value) || is_told {
             continue;
         }
         if !HINTS.contains(&&**name) {

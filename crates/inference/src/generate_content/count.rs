@@ -1,31 +1,36 @@
-//! Counting the tokens of a request, without a call.
+//! Counting the tokens of a request that is not carried out.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use tollgate_accounts::Caller;
+use tollgate_edge::RequestContext;
 use tollgate_formats::gemini::{self, Purpose};
 use tollgate_pipeline::Pipeline;
 use tollgate_types::Error;
 
-use super::service::{asked, demand, in_our_words};
+use super::service::{call, check, in_our_words};
 use super::wire::ContentTokens;
-use crate::capabilities;
 use crate::counting::Counting;
+use crate::lenient;
 
 pub(super) async fn count(
     pipeline: &Pipeline,
-    caller: &Caller,
+    ctx: &RequestContext,
+    caller: Caller,
     model: &str,
-    body: &[u8],
+    body: Bytes,
 ) -> Result<ContentTokens, Error> {
-    let head = gemini::validate(body, Purpose::Count)?;
-    let routed = pipeline.route(caller, model)?;
-    capabilities::check(&routed.model, &asked(&head)).map_err(in_our_words)?;
-    let counting = Counting {
-        routed,
-        demand: demand(&head, body.len()),
-        // What has no place in the common form is bounded like everything else.
-        request: gemini::decode_count(body).ok(),
-    };
-    Ok(ContentTokens::new(
-        counting.count(pipeline, caller.account_id()).await?,
-    ))
+    let (checked, body) = lenient::checked(&caller, ctx, body, |body| {
+        check(pipeline, ctx, &caller, model, Purpose::Count, body)
+    })?;
+    let (routed, mut request) = call(ctx, caller, checked, false, body);
+    let call = &mut request.call;
+    if call.common.is_none() {
+        // What has no place in the common form is counted by a provider of this format, or bounded.
+        call.common = gemini::decode_count(&call.body).ok().map(Arc::new);
+    }
+    let counting = Counting { routed, request };
+    let counted = counting.count(pipeline).await.map_err(in_our_words)?;
+    Ok(ContentTokens::new(counted))
 }

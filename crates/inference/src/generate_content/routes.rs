@@ -119,8 +119,8 @@ async fn stream_generate_content(
     Ok(respond(answer))
 }
 
-/// Counts the tokens of a request without sending it anywhere. It costs nothing and counts against no limit but that of
-/// reads.
+/// Counts the tokens of a request that is not carried out: the model's provider is asked, where it counts. It costs nothing
+/// and counts against no limit but that of reads.
 #[utoipa::path(
     post, path = "/v1/models/{model}:countTokens", tag = "Text", operation_id = "count_content_tokens",
     params(("model" = String, Path, description = "Id or alias, such as google/gemini-3.5-flash")),
@@ -130,11 +130,12 @@ async fn stream_generate_content(
 )]
 async fn count_content_tokens(
     ControlCaller(caller): ControlCaller,
+    Context(ctx): Context,
     State(inference): State<Inference>,
     Path(target): Path<String>,
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
-    let counted = count::count(&inference.pipeline, &caller, model_of(&target), &body).await?;
+    let counted = count::count(&inference.pipeline, &ctx, caller, model_of(&target), body).await?;
     let mut response = json::response(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
     let how = HeaderValue::from_static(counted.counting);
     response.headers_mut().insert(COUNTING, how);

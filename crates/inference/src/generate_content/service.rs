@@ -39,33 +39,11 @@ pub(super) async fn create(
     body: Bytes,
 ) -> Result<Answer, Error> {
     let (checked, body) = lenient::checked(&caller, ctx, body, |body| {
-        check(pipeline, ctx, &caller, model, body)
+        check(pipeline, ctx, &caller, model, Purpose::Generate, body)
     })?;
-    let Checked { head, routed, common } = checked;
-    let show_reasoning = head.include_thoughts;
-    let public_model = routed.public_model.clone();
-    let request = CallRequest {
-        caller,
-        request: ctx.id,
-        accepted_at: ctx.accepted_at,
-        endpoint: if framing.is_some() { STREAMED } else { WHOLE },
-        demand: demand(&head, body.len()),
-        call: TextCall {
-            format: Format::GenerateContent,
-            upstream_model: public_model.clone(),
-            public_model: public_model.clone(),
-            stream: framing.is_some(),
-            // The format always reports it.
-            include_usage: true,
-            clamp_output: None,
-            previews: Vec::new(),
-            reasons: false,
-            output_cap: 0,
-            common,
-            outline: Some(Outline::new(head)),
-            body: body.clone(),
-        },
-    };
+    let show_reasoning = checked.head.include_thoughts;
+    let public_model = checked.routed.public_model.clone();
+    let (routed, request) = call(ctx, caller, checked, framing.is_some(), body);
     crossing::note_foreign_reasoning(ctx, &routed, &request.call);
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await.map_err(in_our_words)?;
@@ -97,29 +75,72 @@ pub(super) async fn create(
     }
 }
 
+/// The call of the pipeline.
+pub(super) fn call(
+    ctx: &RequestContext,
+    caller: Caller,
+    checked: Checked,
+    stream: bool,
+    body: Bytes,
+) -> (Routed, CallRequest) {
+    let Checked { head, routed, common } = checked;
+    let public_model = routed.public_model.clone();
+    let request = CallRequest {
+        caller,
+        request: ctx.id,
+        accepted_at: ctx.accepted_at,
+        endpoint: if stream { STREAMED } else { WHOLE },
+        demand: demand(&head, body.len()),
+        call: TextCall {
+            format: Format::GenerateContent,
+            upstream_model: public_model.clone(),
+            public_model,
+            stream,
+            // The format always reports it.
+            include_usage: true,
+            clamp_output: None,
+            previews: Vec::new(),
+            reasons: false,
+            output_cap: 0,
+            common,
+            outline: Some(Outline::new(head)),
+            body,
+        },
+    };
+    (routed, request)
+}
+
 /// A request that can be made.
-struct Checked {
+pub(super) struct Checked {
     head: GenerateHead,
     routed: Routed,
     common: Option<Arc<GenerateRequest>>,
 }
 
 /// Everything that can be refused before anything is held or sent.
-fn check(
+pub(super) fn check(
     pipeline: &Pipeline,
     ctx: &RequestContext,
     caller: &Caller,
     model: &str,
+    purpose: Purpose,
     body: &Bytes,
 ) -> Result<Checked, Error> {
-    let head = gemini::validate(body, Purpose::Generate)?;
+    let head = gemini::validate(body, purpose)?;
     let mut routed = pipeline.route(caller, model)?;
     capabilities::check(&routed.model, &asked(&head)).map_err(in_our_words)?;
     let (own, media) = (own(&head), head.media);
-    let common =
-        crossing::common_form_without(&own, &mut routed, Format::GenerateContent, media, ctx, || {
-            gemini::decode_request(body)
-        })?;
+    let common = crossing::common_form_without(
+        &own,
+        &mut routed,
+        Format::GenerateContent,
+        media,
+        ctx,
+        || match purpose {
+            Purpose::Generate => gemini::decode_request(body),
+            Purpose::Count => gemini::decode_count(body),
+        },
+    )?;
     Ok(Checked { head, routed, common })
 }
 
@@ -139,7 +160,7 @@ fn own(head: &GenerateHead) -> Own {
     }
 }
 
-pub(super) fn asked(head: &GenerateHead) -> Asked {
+fn asked(head: &GenerateHead) -> Asked {
     Asked {
         max_tokens: head
             .max_tokens
@@ -152,7 +173,7 @@ pub(super) fn asked(head: &GenerateHead) -> Asked {
     }
 }
 
-pub(super) fn demand(head: &GenerateHead, body_bytes: usize) -> Demand {
+fn demand(head: &GenerateHead, body_bytes: usize) -> Demand {
     Demand {
         max_tokens: head.max_tokens,
         n: u64::from(head.candidates),

@@ -151,8 +151,8 @@ pub struct CountContentTokens {
 pub struct ContentTokens {
     /// How many.
     total_tokens: u64,
-    /// `exact`, or `upper_bound` where it is not known how the model's provider counts: there are never more. The header
-    /// `x-tollgate-counting` says the same.
+    /// `exact` where the model's provider has counted or it is known how it counts, else `upper_bound`: there are never more.
+    /// The header `x-tollgate-counting` says the same.
     #[schema(value_type = String)]
     pub(super) counting: &'static str,
 }

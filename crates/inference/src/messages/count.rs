@@ -1,37 +1,36 @@
-//! Counting the tokens of a request, without a call.
+//! Counting the tokens of a request that is not carried out.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tollgate_accounts::Caller;
 use tollgate_edge::RequestContext;
-use tollgate_formats::anthropic_messages::{self, Purpose, Version};
+use tollgate_formats::anthropic_messages::{self, Betas, Purpose, Version};
 use tollgate_pipeline::Pipeline;
 use tollgate_types::Error;
 
-use super::service::{asked, demand};
+use super::service::{call, check};
 use super::wire::MessageTokens;
 use crate::counting::Counting;
-use crate::{capabilities, lenient};
+use crate::lenient;
 
 pub(super) async fn count(
     pipeline: &Pipeline,
     ctx: &RequestContext,
-    caller: &Caller,
+    caller: Caller,
     version: Version,
+    betas: Betas,
     body: Bytes,
 ) -> Result<MessageTokens, Error> {
-    let (counting, _) = lenient::checked(caller, ctx, body, |body| check(pipeline, caller, version, body))?;
-    Ok(MessageTokens::new(
-        counting.count(pipeline, caller.account_id()).await?,
-    ))
-}
-
-fn check(pipeline: &Pipeline, caller: &Caller, version: Version, body: &[u8]) -> Result<Counting, Error> {
-    let head = anthropic_messages::validate(body, version, Purpose::Count)?;
-    let routed = pipeline.route(caller, &head.model)?;
-    capabilities::check(&routed.model, &asked(&head))?;
-    Ok(Counting {
-        routed,
-        demand: demand(&head, body.len()),
-        request: Some(anthropic_messages::decode_count(body)?),
-    })
+    let (checked, body) = lenient::checked(&caller, ctx, body, |body| {
+        check(pipeline, ctx, &caller, version, Purpose::Count, body)
+    })?;
+    let (routed, mut request) = call(ctx, caller, checked, betas, body);
+    let call = &mut request.call;
+    if call.common.is_none() {
+        // What has no place in the common form is counted by a provider of this format, or bounded.
+        call.common = anthropic_messages::decode_count(&call.body).ok().map(Arc::new);
+    }
+    let counting = Counting { routed, request };
+    Ok(MessageTokens::new(counting.count(pipeline).await?))
 }

@@ -55,8 +55,8 @@ async fn create_message(
     }
 }
 
-/// Counts the tokens of a request without sending it anywhere. It costs nothing and counts against no limit but that of
-/// reads.
+/// Counts the tokens of a request that is not carried out: the model's provider is asked, where it counts. It costs nothing
+/// and counts against no limit but that of reads.
 #[utoipa::path(
     post, path = "/v1/messages/count_tokens", tag = "Text", operation_id = "count_message_tokens",
     request_body = CountMessageTokens,
@@ -74,8 +74,8 @@ async fn count_message_tokens(
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
     let version = version(&headers)?;
-    betas(&headers)?;
-    let counted = count::count(&inference.pipeline, &ctx, &caller, version, body).await?;
+    let betas = betas(&headers)?;
+    let counted = count::count(&inference.pipeline, &ctx, caller, version, betas, body).await?;
     let mut response = json::response(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
     let how = HeaderValue::from_static(counted.counting);
     response.headers_mut().insert(COUNTING, how);

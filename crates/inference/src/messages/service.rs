@@ -37,34 +37,12 @@ pub(super) async fn create(
     body: Bytes,
 ) -> Result<Answer, Error> {
     let (checked, body) = lenient::checked(&caller, ctx, body, |body| {
-        check(pipeline, ctx, &caller, version, body)
+        check(pipeline, ctx, &caller, version, Purpose::Generate, body)
     })?;
-    let Checked { head, routed, common } = checked;
-    note_betas(ctx, &betas, &routed);
-    let show_reasoning = common.as_ref().is_none_or(|request| !request.hide_reasoning);
-    let public_model = routed.public_model.clone();
-    let request = CallRequest {
-        caller,
-        request: ctx.id,
-        accepted_at: ctx.accepted_at,
-        endpoint: ENDPOINT,
-        demand: demand(&head, body.len()),
-        call: TextCall {
-            format: Format::Messages,
-            upstream_model: public_model.clone(),
-            public_model: public_model.clone(),
-            stream: head.stream,
-            // The format always reports it.
-            include_usage: true,
-            clamp_output: None,
-            previews: betas.told,
-            reasons: false,
-            output_cap: 0,
-            common,
-            outline: Some(Outline::new(head)),
-            body: body.clone(),
-        },
-    };
+    let common = checked.common.as_ref();
+    let show_reasoning = common.is_none_or(|request| !request.hide_reasoning);
+    let public_model = checked.routed.public_model.clone();
+    let (routed, request) = call(ctx, caller, checked, betas, body);
     crossing::note_foreign_reasoning(ctx, &routed, &request.call);
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.run(admission).await?;
@@ -95,6 +73,42 @@ pub(super) async fn create(
     }
 }
 
+/// The call of the pipeline.
+pub(super) fn call(
+    ctx: &RequestContext,
+    caller: Caller,
+    checked: Checked,
+    betas: Betas,
+    body: Bytes,
+) -> (Routed, CallRequest) {
+    let Checked { head, routed, common } = checked;
+    note_betas(ctx, &betas, &routed);
+    let public_model = routed.public_model.clone();
+    let request = CallRequest {
+        caller,
+        request: ctx.id,
+        accepted_at: ctx.accepted_at,
+        endpoint: ENDPOINT,
+        demand: demand(&head, body.len()),
+        call: TextCall {
+            format: Format::Messages,
+            upstream_model: public_model.clone(),
+            public_model,
+            stream: head.stream,
+            // The format always reports it.
+            include_usage: true,
+            clamp_output: None,
+            previews: betas.told,
+            reasons: false,
+            output_cap: 0,
+            common,
+            outline: Some(Outline::new(head)),
+            body,
+        },
+    };
+    (routed, request)
+}
+
 /// Names the previews that the model's provider is not told of.
 fn note_betas(ctx: &RequestContext, betas: &Betas, routed: &Routed) {
     let mut left_out: Vec<&str> = betas.left_out.iter().map(String::as_str).collect();
@@ -106,27 +120,37 @@ fn note_betas(ctx: &RequestContext, betas: &Betas, routed: &Routed) {
 }
 
 /// A request that can be made.
-struct Checked {
+pub(super) struct Checked {
     head: MessagesHead<'static>,
     routed: Routed,
     common: Option<Arc<GenerateRequest>>,
 }
 
 /// Everything that can be refused before anything is held or sent.
-fn check(
+pub(super) fn check(
     pipeline: &Pipeline,
     ctx: &RequestContext,
     caller: &Caller,
     version: Version,
+    purpose: Purpose,
     body: &Bytes,
 ) -> Result<Checked, Error> {
-    let head = anthropic_messages::validate(body, version, Purpose::Generate)?;
+    let head = anthropic_messages::validate(body, version, purpose)?;
     let mut routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;
     let (own, media) = (own(&head), head.media);
-    let common = crossing::common_form_without(&own, &mut routed, Format::Messages, media, ctx, || {
-        anthropic_messages::decode_request(body)
-    })?;
+    let common =
+        crossing::common_form_without(
+            &own,
+            &mut routed,
+            Format::Messages,
+            media,
+            ctx,
+            || match purpose {
+                Purpose::Generate => anthropic_messages::decode_request(body),
+                Purpose::Count => anthropic_messages::decode_count(body),
+            },
+        )?;
     Ok(Checked {
         head: head.into_owned(),
         routed,
@@ -143,7 +167,7 @@ fn own(head: &MessagesHead<'_>) -> Own {
     }
 }
 
-pub(super) fn asked(head: &MessagesHead<'_>) -> Asked {
+fn asked(head: &MessagesHead<'_>) -> Asked {
     Asked {
         max_tokens: head.max_tokens.map(|cap| (cap, "max_tokens")),
         response_format: (head.response_format, head.format_param()),
@@ -154,7 +178,7 @@ pub(super) fn asked(head: &MessagesHead<'_>) -> Asked {
     }
 }
 
-pub(super) fn demand(head: &MessagesHead<'_>, body_bytes: usize) -> Demand {
+fn demand(head: &MessagesHead<'_>, body_bytes: usize) -> Demand {
     Demand {
         max_tokens: head.max_tokens,
         n: 1,

@@ -67,8 +67,8 @@ async fn create_response(
     }
 }
 
-/// Counts the tokens of a request without sending it anywhere. It costs nothing and counts against no limit but that of
-/// reads.
+/// Counts the tokens of a request that is not carried out: the model's provider is asked, where it counts. It costs nothing
+/// and counts against no limit but that of reads.
 #[utoipa::path(
     post, path = "/v1/responses/input_tokens", tag = "Text", operation_id = "count_response_input_tokens",
     request_body = CountResponseInputTokens,
@@ -80,10 +80,11 @@ async fn create_response(
 )]
 async fn count_response_input_tokens(
     ControlCaller(caller): ControlCaller,
+    Context(ctx): Context,
     State(inference): State<Inference>,
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
-    let counted = count::count(&inference, &caller, body).await?;
+    let counted = count::count(&inference, &ctx, caller, body).await?;
     let mut response = json::response(Bytes::from(serde_json::to_vec(&counted).unwrap_or_default()));
     let how = HeaderValue::from_static(counted.counting);
     response.headers_mut().insert(COUNTING, how);

@@ -105,7 +105,12 @@ fn echo(checked: &Checked, body: &Bytes) -> Result<Echo, Error> {
 }
 
 /// The call of the pipeline.
-fn call(ctx: &RequestContext, caller: Caller, checked: Checked, body: Bytes) -> (Routed, CallRequest) {
+pub(super) fn call(
+    ctx: &RequestContext,
+    caller: Caller,
+    checked: Checked,
+    body: Bytes,
+) -> (Routed, CallRequest) {
     let Checked { head, routed, common } = checked;
     let public_model = routed.public_model.clone();
     let request = CallRequest {
@@ -172,14 +177,19 @@ async fn deliver(
 }
 
 /// A request that can be made.
-struct Checked {
+pub(super) struct Checked {
     head: ResponsesHead<'static>,
     routed: Routed,
     common: Option<Arc<GenerateRequest>>,
 }
 
 /// Everything that can be refused before anything is held or sent.
-fn check(pipeline: &Pipeline, ctx: &RequestContext, caller: &Caller, body: &Bytes) -> Result<Checked, Error> {
+pub(super) fn check(
+    pipeline: &Pipeline,
+    ctx: &RequestContext,
+    caller: &Caller,
+    body: &Bytes,
+) -> Result<Checked, Error> {
     let head = validate(body)?;
     let mut routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &asked(&head))?;

@@ -150,8 +150,8 @@ pub struct ResponseInputTokens {
     object: &'static str,
     /// How many.
     input_tokens: u64,
-    /// `exact`, or `upper_bound` where it is not known how the model's provider counts: there are never more. The header
-    /// `x-tollgate-counting` says the same.
+    /// `exact` where the model's provider has counted or it is known how it counts, else `upper_bound`: there are never more.
+    /// The header `x-tollgate-counting` says the same.
     pub(super) counting: &'static str,
 }
 

@@ -10,13 +10,14 @@ use tollgate_formats::anthropic_messages::{
     MessagesHead, Purpose, StreamDecoder, Version, carry, decode_response, encode_request, has_foreign_seal,
     inspect_response, splice_request, validate, version_for,
 };
+use tollgate_formats::counting;
 use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, Format, RequestId};
 use tollgate_upstream::{
-    CallContext, ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider,
-    TextReply, UpstreamError,
+    CallContext, CountProvider, ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall,
+    TextProvider, TextReply, UpstreamError,
 };
 
 use super::{listing, stream};
@@ -24,9 +25,10 @@ use crate::crossing::{self, not_in_format};
 use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts, Variant,
 };
-use crate::refusal;
+use crate::{counted, refusal};
 
 const PATH: &str = "/messages";
+const COUNT_PATH: &str = "/messages/count_tokens";
 
 /// A provider that speaks the format of messages.
 #[derive(Debug)]
@@ -36,9 +38,45 @@ pub struct Anthropic {
     origin: String,
     http: Arc<HttpClient>,
     base: BaseUrl,
-    /// By version of the format.
-    messages: [Endpoint; 2],
+    messages: Versions,
+    counts: Versions,
     models: Endpoint,
+}
+
+/// One path, by version of the format.
+#[derive(Debug)]
+struct Versions {
+    path: &'static str,
+    older: Endpoint,
+    newer: Endpoint,
+}
+
+impl Versions {
+    fn new(base: &BaseUrl, path: &'static str, credentials: &[Credential]) -> Result<Self, EndpointError> {
+        Ok(Self {
+            path,
+            older: endpoint(base, path, Version::V2023_06_01, credentials)?,
+            newer: endpoint(base, path, Version::V2026_10_21, credentials)?,
+        })
+    }
+
+    fn of(&self, version: Version) -> &Endpoint {
+        match version {
+            Version::V2023_06_01 => &self.older,
+            Version::V2026_10_21 => &self.newer,
+        }
+    }
+}
+
+fn endpoint(
+    base: &BaseUrl,
+    path: &str,
+    version: Version,
+    credentials: &[Credential],
+) -> Result<Endpoint, EndpointError> {
+    let version = SecretString::from(version.as_str());
+    let version = Credential::header("anthropic-version", &version)?;
+    Endpoint::new(base, path, &[&[version], credentials].concat())
 }
 
 impl Anthropic {
@@ -52,39 +90,41 @@ impl Anthropic {
         if base.is_secure() {
             http.check_tls()?;
         }
-        let endpoint = |path: &str, version: Version| {
-            let version = SecretString::from(version.as_str());
-            let version = Credential::header("anthropic-version", &version)?;
-            Endpoint::new(base, path, &[&[version], credentials].concat())
-        };
         Ok(Self {
             origin: origin_of(&id),
             id,
             http,
             base: base.clone(),
-            messages: [
-                endpoint(PATH, Version::V2023_06_01)?,
-                endpoint(PATH, Version::V2026_10_21)?,
-            ],
-            models: endpoint("/models", Version::V2023_06_01)?,
+            messages: Versions::new(base, PATH, credentials)?,
+            counts: Versions::new(base, COUNT_PATH, credentials)?,
+            models: endpoint(base, "/models", Version::V2023_06_01, credentials)?,
         })
     }
 
-    fn endpoint(&self, version: Version) -> &Endpoint {
-        let [older, newer] = &self.messages;
-        match version {
-            Version::V2023_06_01 => older,
-            Version::V2026_10_21 => newer,
+    /// Sends a body to one of the paths, and answers when the response headers are there.
+    async fn post(
+        &self,
+        ctx: &CallContext,
+        call: &TextCall,
+        to: &Versions,
+        version: Version,
+        body: Bytes,
+    ) -> Result<Response, UpstreamError> {
+        let timeouts = Timeouts::of(ctx);
+        let (endpoint, body) = (to.of(version), RequestBody::from(body));
+        match self.previews(call, to.path)? {
+            None => self.http.post(endpoint, body, timeouts).await,
+            Some(variant) => self.http.post_variant(endpoint, variant, body, timeouts).await,
         }
     }
 
     /// The previews that the caller asks for, as a header.
-    fn previews(&self, call: &TextCall) -> Result<Option<Variant>, UpstreamError> {
+    fn previews(&self, call: &TextCall, path: &str) -> Result<Option<Variant>, UpstreamError> {
         if call.previews.is_empty() {
             return Ok(None);
         }
         let names = SecretString::from(call.previews.join(","));
-        let variant = Variant::new(&self.base, PATH).and_then(|mut variant| {
+        let variant = Variant::new(&self.base, path).and_then(|mut variant| {
             variant.insert("anthropic-beta", &names)?;
             Ok(variant)
         });
@@ -161,18 +201,7 @@ fn seconds(request: RequestId) -> i64 {
 impl TextProvider for Anthropic {
     async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError> {
         let (body, version) = self.prepare(call)?;
-        let timeouts = Timeouts {
-            headers: ctx.header_timeout,
-            idle: ctx.idle_timeout,
-        };
-        let (endpoint, body) = (self.endpoint(version), RequestBody::from(body));
-        let response = match self.previews(call)? {
-            None => self.http.post(endpoint, body, timeouts).await?,
-            Some(variant) => {
-                let sent = self.http.post_variant(endpoint, variant, body, timeouts);
-                sent.await?
-            }
-        };
+        let response = self.post(ctx, call, &self.messages, version, body).await?;
         if !(200..300).contains(&response.status) {
             return Err(refusal::from_response(response, self.http.settings()).await);
         }
@@ -233,12 +262,26 @@ impl TextProvider for Anthropic {
 }
 
 #[async_trait]
+impl CountProvider for Anthropic {
+    async fn count(&self, ctx: &CallContext, call: &TextCall) -> Result<u64, UpstreamError> {
+        let (body, version) = self.prepare(call)?;
+        let body = counting::messages(&body).map_err(|error| not_in_format(&error))?;
+        let response = self.post(ctx, call, &self.counts, version, body).await?;
+        counted::tokens(response, &self.http, "input_tokens").await
+    }
+}
+
+#[async_trait]
 impl Provider for Anthropic {
     fn id(&self) -> &str {
         &self.id
     }
 
     fn text(&self) -> Option<&dyn TextProvider> {
+        Some(self)
+    }
+
+    fn counts(&self) -> Option<&dyn CountProvider> {
         Some(self)
     }
 

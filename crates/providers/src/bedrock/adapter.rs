@@ -9,14 +9,15 @@ use secrecy::{ExposeSecret, SecretString};
 use tollgate_formats::bedrock_converse::{
     Family, StreamDecoder, carry, decode_response, encode_request, is_about_reasoning,
 };
+use tollgate_formats::counting;
 use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::seal::origin_of;
 use tollgate_types::clock::SystemClock;
 use tollgate_types::generate::{GenerateRequest, Part, ResponseFormat};
 use tollgate_types::{Clock, Error, Format, Retry};
 use tollgate_upstream::{
-    CallContext, ListedModel, MediaKind, Provider, TextCall, TextProvider, TextReply, UpstreamCause,
-    UpstreamError, UpstreamErrorKind,
+    CallContext, CountProvider, ListedModel, MediaKind, Provider, TextCall, TextProvider, TextReply,
+    UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
 use super::credentials::{AccessKeys, Credentials};
@@ -27,10 +28,11 @@ use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts, Variant,
     escape,
 };
-use crate::refusal;
+use crate::{counted, refusal};
 
 /// The name under which both planes are signed for.
 const SERVICE: &str = "bedrock";
+const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "application/vnd.amazon.eventstream";
 
 /// Bedrock in one region.
@@ -92,8 +94,8 @@ impl Bedrock {
         })
     }
 
-    /// The request in the upstream's format, and the path that names the model.
-    fn prepare(&self, call: &TextCall) -> Result<(Bytes, String), UpstreamError> {
+    /// The request in the upstream's format.
+    fn prepare(&self, call: &TextCall) -> Result<Bytes, UpstreamError> {
         let mut request = crossing::common_form(call)?;
         drop_foreign_reasoning(&mut request, &self.origin);
         if is_about_reasoning(&request) && Family::of(&request.model) == Family::Unknown {
@@ -103,13 +105,28 @@ impl Bedrock {
                 ..UpstreamError::new(UpstreamErrorKind::Rejected, UpstreamCause::Protocol, detail)
             });
         }
-        let operation = if call.stream {
-            "converse-stream"
-        } else {
-            "converse"
-        };
-        let path = format!("/model/{}/{operation}", escape(&call.upstream_model, ""));
-        Ok((Bytes::from(encode_request(&request, call.output_cap)), path))
+        Ok(Bytes::from(encode_request(&request, call.output_cap)))
+    }
+
+    /// Has a model do something with a body, and answers when the response headers are there.
+    async fn post(
+        &self,
+        ctx: &CallContext,
+        model: &str,
+        operation: &str,
+        accept: &str,
+        body: Bytes,
+    ) -> Result<Response, UpstreamError> {
+        let path = format!("/model/{}/{operation}", escape(model, ""));
+        let variant = self.variant(&self.runtime, "POST", &path, accept, &body);
+        let variant = variant.map_err(|error| no_request(&error))?;
+        let (endpoint, body) = (&self.runtime.endpoint, RequestBody::from(body));
+        let sent = self.http.post_variant(endpoint, variant, body, Timeouts::of(ctx));
+        let response = sent.await?;
+        if !(200..300).contains(&response.status) {
+            return Err(refused(response, &self.http).await);
+        }
+        Ok(response)
     }
 
     /// Where a request goes and what it carries, its signature included.
@@ -214,6 +231,12 @@ fn output_bytes(answer: &tollgate_types::generate::GenerateResponse) -> u64 {
     bytes as u64
 }
 
+/// The model behind an inference profile: counts know no profiles (docs.aws.amazon.com/bedrock/latest/userguide/count-tokens.html),
+/// and only models of this maker.
+fn foundation_model(model: &str) -> &str {
+    model.find("anthropic.").map_or(model, |at| &model[at..])
+}
+
 /// What a refusal means beyond its status, by the name of its exception.
 async fn refused(response: Response, http: &HttpClient) -> UpstreamError {
     let named = response.header("x-amzn-errortype").unwrap_or_default();
@@ -236,24 +259,14 @@ fn no_request(error: &EndpointError) -> UpstreamError {
 #[async_trait]
 impl TextProvider for Bedrock {
     async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError> {
-        let (body, path) = self.prepare(call)?;
-        let accept = if call.stream {
-            EVENT_STREAM
-        } else {
-            "application/json"
+        let body = self.prepare(call)?;
+        let (operation, accept) = match call.stream {
+            true => ("converse-stream", EVENT_STREAM),
+            false => ("converse", JSON),
         };
-        let variant = self.variant(&self.runtime, "POST", &path, accept, &body);
-        let variant = variant.map_err(|error| no_request(&error))?;
-        let timeouts = Timeouts {
-            headers: ctx.header_timeout,
-            idle: ctx.idle_timeout,
-        };
-        let endpoint = &self.runtime.endpoint;
-        let body = RequestBody::from(body);
-        let response = self.http.post_variant(endpoint, variant, body, timeouts).await?;
-        if !(200..300).contains(&response.status) {
-            return Err(refused(response, &self.http).await);
-        }
+        let response = self
+            .post(ctx, &call.upstream_model, operation, accept, body)
+            .await?;
         if !call.stream {
             return self.whole(ctx, call, response).await;
         }
@@ -294,6 +307,17 @@ impl TextProvider for Bedrock {
 }
 
 #[async_trait]
+impl CountProvider for Bedrock {
+    async fn count(&self, ctx: &CallContext, call: &TextCall) -> Result<u64, UpstreamError> {
+        let body =
+            counting::converse(&self.prepare(call)?).map_err(|error| crossing::not_in_format(&error))?;
+        let model = foundation_model(&call.upstream_model);
+        let response = self.post(ctx, model, "count-tokens", JSON, body).await?;
+        counted::tokens(response, &self.http, "inputTokens").await
+    }
+}
+
+#[async_trait]
 impl Provider for Bedrock {
     fn id(&self) -> &str {
         &self.id
@@ -303,15 +327,13 @@ impl Provider for Bedrock {
         Some(self)
     }
 
+    fn counts(&self) -> Option<&dyn CountProvider> {
+        Some(self)
+    }
+
     async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
         let listed = async {
-            let variant = self.variant(
-                &self.control,
-                "GET",
-                "/foundation-models",
-                "application/json",
-                b"",
-            );
+            let variant = self.variant(&self.control, "GET", "/foundation-models", JSON, b"");
             let variant = variant.map_err(|error| no_request(&error))?;
             let timeouts = Timeouts::brief(timeout);
             let response = self

@@ -14,8 +14,8 @@ use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format, RequestId};
 use tollgate_upstream::{
-    CallContext, EmbedProvider, ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall,
-    TextProvider, TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
+    CallContext, CountProvider, EmbedProvider, ListedModel, MediaKind, Outline, Payload, Provider,
+    TextAnswer, TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
 use super::access::Access;
@@ -23,7 +23,7 @@ use super::surface::Surface;
 use super::{listing, stream};
 use crate::crossing::{self, not_in_format};
 use crate::http::{EndpointError, HttpClient, Response, Timeouts};
-use crate::refusal;
+use crate::{counted, refusal};
 
 /// A provider that speaks Gemini's format, one of the two.
 #[derive(Debug)]
@@ -62,10 +62,7 @@ impl Gemini {
         path: &str,
         body: Bytes,
     ) -> Result<Response, UpstreamError> {
-        let timeouts = Timeouts {
-            headers: ctx.header_timeout,
-            idle: ctx.idle_timeout,
-        };
+        let timeouts = Timeouts::of(ctx);
         let response = self.access.post(&self.http, path, &body, timeouts).await?;
         if !(200..300).contains(&response.status) {
             return Err(refusal::from_response(response, self.http.settings()).await);
@@ -227,12 +224,27 @@ impl TextProvider for Gemini {
 }
 
 #[async_trait]
+impl CountProvider for Gemini {
+    async fn count(&self, ctx: &CallContext, call: &TextCall) -> Result<u64, UpstreamError> {
+        let body = self.surface.counted(self.prepare(call)?, &call.upstream_model);
+        let body = body.map_err(|error| not_in_format(&error))?;
+        let path = self.surface.path_of(&call.upstream_model, "countTokens");
+        let response = self.post(ctx, &path, body).await?;
+        counted::tokens(response, &self.http, "totalTokens").await
+    }
+}
+
+#[async_trait]
 impl Provider for Gemini {
     fn id(&self) -> &str {
         &self.id
     }
 
     fn text(&self) -> Option<&dyn TextProvider> {
+        Some(self)
+    }
+
+    fn counts(&self) -> Option<&dyn CountProvider> {
         Some(self)
     }
 

@@ -1,8 +1,8 @@
 //! The two services that speak the format: what stands where, and what each takes.
 
 use bytes::Bytes;
-use tollgate_formats::DecodeError;
 use tollgate_formats::gemini::for_vertex;
+use tollgate_formats::{DecodeError, counting};
 
 use super::LOCATION_VARIABLES;
 use crate::http::{BaseUrl, EndpointError};
@@ -67,6 +67,15 @@ impl Surface {
         match self {
             Surface::Gemini => "/models?pageSize=1000",
             Surface::Vertex { .. } => LISTING,
+        }
+    }
+
+    /// A body that this service takes, as it takes it to be counted.
+    pub(super) fn counted(&self, body: Bytes, model: &str) -> Result<Bytes, DecodeError> {
+        match (self, model.contains('/')) {
+            (Surface::Gemini, true) => Ok(counting::content(&body, model)),
+            (Surface::Gemini, false) => Ok(counting::content(&body, &format!("models/{model}"))),
+            (Surface::Vertex { .. }, _) => counting::vertex_content(&body),
         }
     }
 

@@ -236,10 +236,7 @@ impl TextProvider for OpenAiCompatible {
             body,
             choices,
         } = self.prepare(call)?;
-        let timeouts = Timeouts {
-            headers: ctx.header_timeout,
-            idle: ctx.idle_timeout,
-        };
+        let timeouts = Timeouts::of(ctx);
         let response = self
             .post(endpoint, path, &call.upstream_model, body, timeouts)
             .await?;

@@ -105,10 +105,7 @@ impl EmbedProvider for OpenAiCompatible {
             dimensions_name: row.dimensions.filter(|name| *name != "dimensions"),
         };
         let body = splice_request(&call.body, head, &edits);
-        let timeouts = Timeouts {
-            headers: ctx.header_timeout,
-            idle: ctx.idle_timeout,
-        };
+        let timeouts = Timeouts::of(ctx);
         let model = &call.upstream_model;
         let response = self
             .post(endpoint, row.path, model, body.into(), timeouts)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tollgate_formats::counting;
 use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::openai_responses::{
     RequestEdits, ResponsesHead, StreamDecoder, carry, decode_response, encode_request, has_foreign_seal,
@@ -14,8 +15,8 @@ use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
-    CallContext, ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider,
-    TextReply, UpstreamError,
+    CallContext, CountProvider, ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall,
+    TextProvider, TextReply, UpstreamError,
 };
 
 use super::stream;
@@ -24,7 +25,7 @@ use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts,
 };
 use crate::openai_compatible::listing;
-use crate::refusal;
+use crate::{counted, refusal};
 
 /// A provider that speaks the format of responses.
 #[derive(Debug)]
@@ -34,6 +35,7 @@ pub struct OpenAiResponses {
     origin: String,
     http: Arc<HttpClient>,
     responses: Endpoint,
+    counts: Endpoint,
     models: Endpoint,
 }
 
@@ -53,6 +55,7 @@ impl OpenAiResponses {
             id,
             http,
             responses: Endpoint::new(base, "/responses", credentials)?,
+            counts: Endpoint::new(base, "/responses/input_tokens", credentials)?,
             models: Endpoint::new(base, "/models", credentials)?,
         })
     }
@@ -129,10 +132,7 @@ impl OpenAiResponses {
 impl TextProvider for OpenAiResponses {
     async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError> {
         let body = self.prepare(call)?;
-        let timeouts = Timeouts {
-            headers: ctx.header_timeout,
-            idle: ctx.idle_timeout,
-        };
+        let timeouts = Timeouts::of(ctx);
         let response = self
             .http
             .post(&self.responses, RequestBody::from(body), timeouts)
@@ -193,12 +193,26 @@ impl TextProvider for OpenAiResponses {
 }
 
 #[async_trait]
+impl CountProvider for OpenAiResponses {
+    async fn count(&self, ctx: &CallContext, call: &TextCall) -> Result<u64, UpstreamError> {
+        let body = counting::responses(&self.prepare(call)?).map_err(|error| not_in_format(&error))?;
+        let body = RequestBody::from(body);
+        let response = self.http.post(&self.counts, body, Timeouts::of(ctx)).await?;
+        counted::tokens(response, &self.http, "input_tokens").await
+    }
+}
+
+#[async_trait]
 impl Provider for OpenAiResponses {
     fn id(&self) -> &str {
         &self.id
     }
 
     fn text(&self) -> Option<&dyn TextProvider> {
+        Some(self)
+    }
+
+    fn counts(&self) -> Option<&dyn CountProvider> {
         Some(self)
     }
 

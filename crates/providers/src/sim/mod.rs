@@ -22,8 +22,8 @@ use tollgate_formats::openai_completions::BEYOND_CHAT;
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{ErrorCode, Format};
 use tollgate_upstream::{
-    CallContext, EmbedProvider, ListedModel, Payload, Provider, TextAnswer, TextCall, TextProvider,
-    TextReply, UpstreamError,
+    CallContext, CountProvider, EmbedProvider, ListedModel, Payload, Provider, TextAnswer, TextCall,
+    TextProvider, TextReply, UpstreamError,
 };
 
 use answer::Answer;
@@ -99,10 +99,6 @@ impl TextProvider for Simulator {
         }
     }
 
-    fn count_input(&self, request: &GenerateRequest) -> Option<u64> {
-        Some(answer::input_tokens(request))
-    }
-
     async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError> {
         let prompt = Prompt::read(call)?;
         if prompt.script.delay >= ctx.header_timeout {
@@ -152,6 +148,14 @@ fn whole(prompt: &Prompt, answer: Answer, call: &TextCall) -> TextAnswer {
     }
 }
 
+/// It counts what it would report.
+#[async_trait]
+impl CountProvider for Simulator {
+    async fn count(&self, _ctx: &CallContext, call: &TextCall) -> Result<u64, UpstreamError> {
+        Ok(answer::input_tokens(&crossing::common_form(call)?))
+    }
+}
+
 #[async_trait]
 impl Provider for Simulator {
     fn id(&self) -> &str {
@@ -163,6 +167,10 @@ impl Provider for Simulator {
     }
 
     fn text(&self) -> Option<&dyn TextProvider> {
+        Some(self)
+    }
+
+    fn counts(&self) -> Option<&dyn CountProvider> {
         Some(self)
     }
 

@@ -6,15 +6,16 @@ use std::process::ExitCode;
 use tollgate_testkit::upstream::FakeUpstream;
 
 const HELP: &str = "\
-A scripted OpenAI-compatible upstream on loopback.
+A scripted upstream on loopback that speaks the formats of all providers.
 
-Usage: fake-upstream [--port N] [--api-key KEY] [--models A,B,C]
+Usage: fake-upstream [--port N] [--api-key KEY] [--models A,B,C] [--echo]
 
   --port N        listen on 127.0.0.1:N; 0, the default, takes a free port
   --api-key KEY   answer 401 to requests without this key
   --models A,B    the ids that GET /v1/models lists; chat completions and embeddings take any model
+  --echo          answer with the caller's own words alone, as the simulator does
 
-The first line printed is the base URL. The reply is picked by a directive in the last user message, or the last text to embed:
+The first line printed is the base URL. The reply is picked by a directive in what the caller said last, or the last text to embed:
   [[tokens=20 delay=50 pace=5 reason=8 tool=NAME:{json} refuse error=CODE status=500 cut=EVENT]]
   [[prompt=12 completion=34 cached=5]]   the usage to report
   [[fault=NAME]]                         hang, reset, garbage, usage-huge, … (an unknown name is answered with 400)
@@ -25,6 +26,7 @@ struct Arguments {
     port: u16,
     api_key: Option<String>,
     models: Option<Vec<String>>,
+    echo: bool,
 }
 
 #[tokio::main]
@@ -54,6 +56,9 @@ async fn main() -> ExitCode {
 async fn run(arguments: &Arguments, out: &mut impl Write) -> io::Result<()> {
     let upstream = FakeUpstream::start_on(arguments.port).await?;
     upstream.keep_requests(false);
+    if arguments.echo {
+        upstream.echo_plainly();
+    }
     if let Some(key) = &arguments.api_key {
         upstream.set_api_key(key);
     }
@@ -71,6 +76,7 @@ fn read_arguments(mut given: impl Iterator<Item = String>) -> Result<Option<Argu
         port: 0,
         api_key: None,
         models: None,
+        echo: false,
     };
     while let Some(name) = given.next() {
         if name == "--help" || name == "-h" {
@@ -79,6 +85,7 @@ fn read_arguments(mut given: impl Iterator<Item = String>) -> Result<Option<Argu
         let mut value = || given.next().ok_or_else(|| format!("{name} needs a value"));
         match name.as_str() {
             "--port" => arguments.port = value()?.parse().map_err(|_| "--port needs a number".to_owned())?,
+            "--echo" => arguments.echo = true,
             "--api-key" => arguments.api_key = Some(value()?),
             "--models" => arguments.models = Some(value()?.split(',').map(str::to_owned).collect()),
             _ => return Err(format!("unknown argument: {name}")),

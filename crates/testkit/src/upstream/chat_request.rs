@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::converse;
 use super::embeddings::Embeddings;
 use super::generate_content;
 
@@ -14,6 +15,7 @@ pub(super) enum Shape {
     Messages,
     Responses,
     Content,
+    Converse,
 }
 
 impl Shape {
@@ -31,6 +33,7 @@ impl Shape {
         found
             .map(|(_, shape)| shape)
             .or_else(|| is_content.then_some(Shape::Content))
+            .or_else(|| converse::target(path).map(|_| Shape::Converse))
     }
 }
 
@@ -57,8 +60,10 @@ pub(super) struct ChatRequest {
     pub logprobs: Option<usize>,
     /// `response_format`, whole.
     pub response_format: Option<Value>,
-    /// The text of the last user message; empty without one.
-    pub last_user_text: String,
+    /// What the caller said last: a text, or the result of a tool; empty when that was nothing.
+    pub last_said: String,
+    /// What stands before an echo of it.
+    pub preface: &'static str,
     /// One token for each four bytes of message text, at least one.
     pub prompt_tokens: u64,
     /// There when it is no chat completion but a request for vectors.
@@ -75,7 +80,7 @@ impl ChatRequest {
         };
         let said = match shape {
             Shape::Responses => responses_input(&value),
-            Shape::Chat | Shape::Text | Shape::Messages | Shape::Content => {
+            Shape::Chat | Shape::Text | Shape::Messages | Shape::Content | Shape::Converse => {
                 value.get("messages").and_then(Value::as_array).cloned()
             }
         };
@@ -107,18 +112,15 @@ impl ChatRequest {
                 .or_else(|| value.get("max_output_tokens").and_then(Value::as_u64)),
             stops: stops(value.get("stop").or_else(|| value.get("stop_sequences"))),
             logprobs: wants_logprobs.then_some(alternatives as usize),
-            response_format: value
-                .get("response_format")
-                .filter(|format| !format.is_null())
-                .cloned(),
-            last_user_text: messages
+            response_format: asked_format(&value),
+            last_said: messages
                 .iter()
                 .rev()
-                .find(|message| message.get("role").and_then(Value::as_str) == Some("user"))
+                .find(|message| is_callers(message))
                 .map(message_text)
                 .unwrap_or_default(),
             prompt_tokens: (text_bytes as u64).div_ceil(4).max(1),
-            embeddings: None,
+            ..Self::default()
         })
     }
 }
@@ -140,14 +142,42 @@ fn stops(value: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// The text of one message: a plain string, or its text parts joined.
+/// What the answer is to be, as a chat completion asks for it; the other formats have it elsewhere, without the name.
+fn asked_format(value: &Value) -> Option<Value> {
+    if let Some(format) = value.get("response_format").filter(|format| !format.is_null()) {
+        return Some(format.clone());
+    }
+    let format = ["/text/format", "/output_config/format", "/output_format"]
+        .iter()
+        .find_map(|place| value.pointer(place))?;
+    match format.get("schema") {
+        Some(schema) => Some(json!({"type": "json_schema", "json_schema": {"schema": schema}})),
+        None => Some(format.clone()),
+    }
+}
+
+/// Whether a message or an item is what the caller says: a turn of the user, or the result of a tool.
+fn is_callers(message: &Value) -> bool {
+    let text = |name: &str| message.get(name).and_then(Value::as_str);
+    matches!(text("role"), Some("user" | "tool")) || text("type") == Some("function_call_output")
+}
+
+/// The text of one message: a plain string, the last result of a tool in it, or its text parts joined.
 fn message_text(message: &Value) -> String {
-    match message.get("content") {
+    match message.get("content").or_else(|| message.get("output")) {
         Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => parts
-            .iter()
-            .filter_map(|part| part.get("text").and_then(Value::as_str))
-            .collect(),
+        Some(Value::Array(parts)) => {
+            let result = parts
+                .iter()
+                .rfind(|part| part.get("type").and_then(Value::as_str) == Some("tool_result"));
+            match result {
+                Some(result) => message_text(result),
+                None => parts
+                    .iter()
+                    .filter_map(|part| part.get("text").and_then(Value::as_str))
+                    .collect(),
+            }
+        }
         _ => String::new(),
     }
 }

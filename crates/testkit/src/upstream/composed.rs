@@ -144,12 +144,12 @@ fn default_text(request: &ChatRequest) -> String {
         .and_then(|format| format.get("type"))
         .and_then(Value::as_str)
     {
-        Some("json_object") => json!({ "echo": request.last_user_text }).to_string(),
+        Some("json_object") => json!({ "echo": request.last_said }).to_string(),
         Some("json_schema") => {
             let schema = format.and_then(|format| format.pointer("/json_schema/schema"));
             schema::sample(schema.unwrap_or(&Value::Null)).to_string()
         }
-        _ => format!("You said: {}", request.last_user_text),
+        _ => format!("{}{}", request.preface, request.last_said),
     }
 }
 

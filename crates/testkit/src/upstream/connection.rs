@@ -12,6 +12,8 @@ use tokio::time::{sleep, timeout};
 
 use super::chat_request::{ChatRequest, Shape};
 use super::composed::Composed;
+use super::converse;
+use super::counts;
 use super::embeddings;
 use super::generate_content;
 use super::plan::{Ending, Piece, Plan};
@@ -107,12 +109,6 @@ fn shape_of(request: &ReceivedRequest) -> Option<Shape> {
     Shape::of(request.bare_path()).filter(|_| request.method == "POST")
 }
 
-/// Bedrock's format is not composed here: such requests get what is scripted.
-fn is_converse(request: &ReceivedRequest) -> bool {
-    let path = request.bare_path();
-    request.method == "POST" && (path.ends_with("/converse") || path.ends_with("/converse-stream"))
-}
-
 fn is_embeddings(request: &ReceivedRequest) -> bool {
     request.method == "POST" && request.bare_path().ends_with("/embeddings")
 }
@@ -145,16 +141,23 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
         let parsed = match shape {
             Some(Shape::Text) => texts::parse(&request.body),
             Some(Shape::Content) => generate_content::parse(path, &request.body),
+            Some(Shape::Converse) => {
+                let (model, stream) = converse::target(path).unwrap_or_default();
+                converse::parse(&percent_decoded(model), stream, &request.body)
+            }
             Some(shape) => ChatRequest::parse(&request.body, shape),
             None => embeddings::parse(&request.body),
         };
         return match parsed {
-            Ok(chat) => (script.chat_reply(&chat), Some(chat)),
+            Ok(chat) => {
+                let preface = script.state().preface;
+                (script.chat_reply(&chat), Some(ChatRequest { preface, ..chat }))
+            }
             Err(problem) => (Reply::error(400, "invalid_request", &problem), None),
         };
     }
-    if is_converse(request) {
-        return (script.scripted_reply(), None);
+    if request.method == "POST" && counts::is_count(path) {
+        return (script.counts_reply(path, &request.body), None);
     }
     if request.method == "POST" && path.ends_with("/moderations") {
         return (script.moderations_reply(&request.body), None);

@@ -55,7 +55,7 @@ pub(super) fn parse(body: &[u8]) -> Result<ChatRequest, String> {
     Ok(ChatRequest {
         model: model.to_owned(),
         choices: 1,
-        last_user_text: inputs
+        last_said: inputs
             .iter()
             .rev()
             .find_map(Value::as_str)

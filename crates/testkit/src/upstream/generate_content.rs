@@ -47,7 +47,8 @@ pub(super) fn parse(path: &str, body: &[u8]) -> Result<ChatRequest, String> {
             .filter_map(Value::as_str)
             .map(str::to_owned)
             .collect(),
-        last_user_text: contents
+        response_format: asked_format(&value),
+        last_said: contents
             .iter()
             .rev()
             .find(|content| !is_model(&content))
@@ -98,13 +99,38 @@ fn check_vertex(body: &Value, contents: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
+/// What the answer is to be, as a chat completion asks for it.
+fn asked_format(body: &Value) -> Option<Value> {
+    let config = body.get("generationConfig")?;
+    if config.get("responseMimeType").and_then(Value::as_str) != Some("application/json") {
+        return None;
+    }
+    let schema = config
+        .get("responseJsonSchema")
+        .or_else(|| config.get("responseSchema"));
+    Some(match schema {
+        Some(schema) => json!({"type": "json_schema", "json_schema": {"schema": schema}}),
+        None => json!({"type": "json_object"}),
+    })
+}
+
+/// The texts of a content, or the last result of a tool in it.
 fn text_of(content: &Value) -> String {
     let parts = content.get("parts").and_then(Value::as_array);
-    let texts = parts
-        .into_iter()
-        .flatten()
-        .filter_map(|part| part.get("text")?.as_str());
-    texts.collect()
+    let parts = || parts.into_iter().flatten();
+    let result = parts()
+        .filter_map(|part| part.get("functionResponse")?.get("response"))
+        .next_back();
+    match result {
+        Some(response) => match response
+            .as_object()
+            .map(|object| object.values().collect::<Vec<_>>())
+        {
+            Some(values) if let [Value::String(text)] = values[..] => text.clone(),
+            _ => response.to_string(),
+        },
+        None => parts().filter_map(|part| part.get("text")?.as_str()).collect(),
+    }
 }
 
 /// The answer to a request for vectors: three numbers for each text, told apart by its length.

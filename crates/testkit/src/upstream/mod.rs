@@ -1,7 +1,8 @@
 //! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions`, `POST …/embeddings`,
 //! `POST …/moderations` and `POST …/responses`, Anthropic's `POST …/messages`, Gemini's
-//! `POST …/models/{model}:generateContent` (also as Vertex AI takes it), and `GET …/models`, byte by byte; other paths
-//! have what a test puts there. It issues access tokens, too.
+//! `POST …/models/{model}:generateContent` (also as Vertex AI takes it), Bedrock's `POST …/model/{model}/converse`, the
+//! counts of tokens beside them, and `GET …/models`, byte by byte; other paths have what a test puts there. It issues
+//! access tokens, too.
 //!
 //! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
 //! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
@@ -11,6 +12,8 @@ mod chat_request;
 mod completion;
 mod composed;
 mod connection;
+mod converse;
+mod counts;
 mod delivery;
 mod directive;
 mod embeddings;
@@ -61,8 +64,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The running upstream. It stops, with all its connections, when it is dropped.
 ///
-/// A chat completion, a message or a response gets the first of: the queue of its model, the common queue, the directive in its last user
-/// message, the standing reply of its model, the default (an echo). Embeddings get the same with their last text; of an
+/// A chat completion, a message or a response gets the first of: the queue of its model, the common queue, the directive in what the
+/// caller said last, the standing reply of its model, the default (an echo). Embeddings get the same with their last text; of an
 /// answer nothing but the usage matters to them.
 pub struct FakeUpstream {
     address: SocketAddr,
@@ -137,6 +140,11 @@ impl FakeUpstream {
             .change(|state| state.moderations_queue.push_back(reply));
     }
 
+    /// Adds a reply for the next count of tokens. Without one, every byte of a request is a token.
+    pub fn push_for_counts(&self, reply: Reply) {
+        self.script.change(|state| state.counts_queue.push_back(reply));
+    }
+
     /// Sets the reply for when nothing else is scripted.
     pub fn set_default(&self, reply: Reply) {
         self.script.change(|state| state.default = reply);
@@ -195,6 +203,11 @@ impl FakeUpstream {
 
     fn of_tokens<T>(&self, change: impl FnOnce(&mut TokenServer) -> T) -> Option<T> {
         self.script.change(|state| state.tokens.as_mut().map(change))
+    }
+
+    /// Makes an echo the caller's own words, without anything before them, as the gateway's simulator answers.
+    pub fn echo_plainly(&self) {
+        self.script.change(|state| state.preface = "");
     }
 
     /// Whether requests are kept for [`requests`](Self::requests); a long run under load may not want that.

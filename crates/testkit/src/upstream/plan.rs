@@ -7,7 +7,9 @@ use bytes::Bytes;
 use super::chat_request::{ChatRequest, Shape};
 use super::completion;
 use super::composed::Composed;
+use super::converse;
 use super::delivery::{At, Framing, How};
+use super::event_stream::EVENT_STREAM;
 use super::gate::Gate;
 use super::generate_content;
 use super::gzip;
@@ -99,6 +101,7 @@ impl Plan {
             bytes: head(
                 reply,
                 is_stream,
+                answered.map(|(request, _)| request.shape),
                 (!bodiless).then_some((framing, promised)),
                 sequence,
             )
@@ -148,6 +151,7 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
                 Shape::Messages => messages::events(answer, composed),
                 Shape::Responses => responses::events(answer, composed),
                 Shape::Content => generate_content::events(answer, composed),
+                Shape::Converse => converse::events(answer, composed),
             };
             // Generated content has no event for its end.
             if !reply.delivery.done && request.shape != Shape::Content {
@@ -162,10 +166,11 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
                     Shape::Messages => messages::filler(said),
                     Shape::Responses => responses::filler(said),
                     Shape::Content => generate_content::filler(composed, said),
+                    Shape::Converse => converse::filler(said),
                 };
                 forever = Some(Piece {
                     wait: reply.delivery.pace,
-                    ..event_piece(reply, &more, events.len())
+                    ..event_piece(reply, request.shape, &more, events.len())
                 });
             }
             if let Some((after, error)) = &reply.delivery.error_after {
@@ -178,7 +183,7 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
                     content: false,
                 });
             }
-            (event_pieces(reply, &events), forever, true)
+            (event_pieces(reply, request.shape, &events), forever, true)
         }
         (Content::Answer(answer), Some((request, composed))) => {
             if let Some((_, error)) = &reply.delivery.error_after {
@@ -199,6 +204,7 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
                     Shape::Messages => messages::body(answer, composed),
                     Shape::Responses => responses::body(answer, composed),
                     Shape::Content => generate_content::body(answer, composed),
+                    Shape::Converse => converse::body(answer, composed),
                 }
                 .into(),
                 said: Some(composed.tokens.completion),
@@ -217,7 +223,7 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
                     content: false,
                 })
                 .collect();
-            (event_pieces(reply, &events), None, true)
+            (event_pieces(reply, Shape::Chat, &events), None, true)
         }
         (Content::Body(bytes), _) => (plain(bytes.clone()), None, false),
         // An answer without a chat completion request: there is nothing to say.
@@ -225,22 +231,21 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
     }
 }
 
-fn event_pieces(reply: &Reply, events: &[Event]) -> Body {
+fn event_pieces(reply: &Reply, shape: Shape, events: &[Event]) -> Body {
     events
         .iter()
         .enumerate()
-        .map(|(number, event)| event_piece(reply, event, number))
+        .map(|(number, event)| event_piece(reply, shape, event, number))
         .collect()
 }
 
-fn event_piece(reply: &Reply, event: &Event, number: usize) -> Piece {
+fn event_piece(reply: &Reply, shape: Shape, event: &Event, number: usize) -> Piece {
+    let name = || messages::name_of(&event.data);
     Piece {
-        bytes: sse::event(
-            messages::name_of(&event.data).as_deref(),
-            &event.data,
-            number,
-            reply.dress,
-        )
+        bytes: match shape {
+            Shape::Converse => converse::frame(&event.data),
+            _ => sse::event(name().as_deref(), &event.data, number, reply.dress),
+        }
         .into(),
         said: Some(event.said),
         usage: event.usage.clone(),
@@ -269,12 +274,18 @@ fn compressed(body: &Body) -> Piece {
 }
 
 /// The response head. `body` is the framing with the length, `None` for a status that has no body.
-fn head(reply: &Reply, is_stream: bool, body: Option<(Framing, usize)>, sequence: u64) -> String {
+fn head(
+    reply: &Reply,
+    is_stream: bool,
+    shape: Option<Shape>,
+    body: Option<(Framing, usize)>,
+    sequence: u64,
+) -> String {
     let content_type = reply.content_type.as_deref();
-    let usual = if is_stream {
-        "text/event-stream; charset=utf-8"
-    } else {
-        "application/json"
+    let usual = match shape {
+        _ if !is_stream => "application/json",
+        Some(Shape::Converse) => EVENT_STREAM,
+        _ => "text/event-stream; charset=utf-8",
     };
     // The names of the second line are the provider's own affairs: a gateway must not pass them on.
     let mut head = format!(

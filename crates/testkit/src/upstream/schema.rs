@@ -40,7 +40,8 @@ fn sample_of(schema: &Value, root: &Value, depth: usize) -> Value {
         Some(Value::Array(kinds)) => kinds.first().and_then(Value::as_str).unwrap_or("null"),
         _ => "object",
     };
-    match kind {
+    // Gemini's own schemas shout.
+    match kind.to_ascii_lowercase().as_str() {
         "object" => object(schema, root, depth),
         "array" => {
             let count = schema.get("minItems").and_then(Value::as_u64).unwrap_or(1) as usize;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::chat_request::ChatRequest;
+use super::counts;
 use super::directive;
 use super::moderations;
 use super::received::ReceivedRequest;
@@ -28,11 +29,14 @@ pub(super) struct State {
     pub default: Reply,
     pub models_queue: VecDeque<Reply>,
     pub moderations_queue: VecDeque<Reply>,
+    pub counts_queue: VecDeque<Reply>,
     pub models: Vec<String>,
     pub files: HashMap<String, Reply>,
     pub api_key: Option<String>,
     pub tokens: Option<TokenServer>,
     pub keep_requests: bool,
+    /// What stands before an echo.
+    pub preface: &'static str,
     pub requests: Vec<ReceivedRequest>,
     pub request_count: u64,
     pub connections: u64,
@@ -49,11 +53,13 @@ impl Script {
             default: Reply::answer(super::Answer::default()),
             models_queue: VecDeque::new(),
             moderations_queue: VecDeque::new(),
+            counts_queue: VecDeque::new(),
             models: vec!["fake-model".to_owned()],
             files: HashMap::new(),
             api_key: None,
             tokens: None,
             keep_requests: true,
+            preface: "You said: ",
             requests: Vec::new(),
             request_count: 0,
             connections: 0,
@@ -115,7 +121,7 @@ impl Script {
         if let Some(reply) = queued.or_else(|| state.queue.pop_front()) {
             return reply;
         }
-        match directive::read(&request.last_user_text) {
+        match directive::read(&request.last_said) {
             Ok(Some(reply)) => return reply,
             Err(problem) => return Reply::error(400, "invalid_directive", &problem),
             Ok(None) => {}
@@ -125,13 +131,6 @@ impl Script {
             .get(&request.model)
             .unwrap_or(&state.default)
             .clone()
-    }
-
-    /// The reply to a request that nothing is composed for: the common queue, the default.
-    pub fn scripted_reply(&self) -> Reply {
-        let mut state = self.state();
-        let next = state.queue.pop_front();
-        next.unwrap_or_else(|| state.default.clone())
     }
 
     /// The reply for `GET …/models` (`model` is `None`) or `GET …/models/{model}`.
@@ -164,6 +163,12 @@ impl Script {
     pub fn moderations_reply(&self, body: &[u8]) -> Reply {
         let scripted = self.state().moderations_queue.pop_front();
         scripted.unwrap_or_else(|| moderations::reply(body))
+    }
+
+    /// The reply for a count of tokens.
+    pub fn counts_reply(&self, path: &str, body: &[u8]) -> Reply {
+        let scripted = self.state().counts_queue.pop_front();
+        scripted.unwrap_or_else(|| counts::reply(path, body))
     }
 
     /// The next scripted reply of the common queue.

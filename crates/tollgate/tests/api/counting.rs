@@ -1,4 +1,6 @@
-//! Endpoints that count tokens without a call, by a model's tokenizer.
+//! Endpoints that count tokens: by a model's tokenizer, and by its provider.
+
+mod asked;
 
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::http::{Request, Response};

@@ -303,6 +303,37 @@ async fn embeddings_are_made_and_charged() {
 }
 
 #[tokio::test]
+async fn tokens_are_counted_in_every_format() {
+    let scene = scene().await;
+    let message = json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]});
+    let content = json!({
+        "contents": [{"parts": [{"text": "Hi"}]}], "labels": {"team": "a"},
+        "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}}, "safetySettings": [],
+    });
+    for (path, body) in [
+        ("/v1/messages/count_tokens", message),
+        (
+            "/v1/responses/input_tokens",
+            json!({"model": MODEL, "input": "Hi", "service_tier": "default"}),
+        ),
+        ("/v1/models/acme/vertex:countTokens", content),
+    ] {
+        let response = scene.client().post_json(path, &scene.key.secret, &body).await;
+        assert_eq!(response.status, 200, "{path}: {}", response.text());
+        let request = scene.upstream.requests().pop().unwrap();
+        let end = "/locations/europe-west4/publishers/google/models/gemini-3-x:countTokens";
+        assert!(request.path.ends_with(end), "{}", request.path);
+        let answer = response.json();
+        let tokens = answer.get("input_tokens").or(answer.get("totalTokens"));
+        assert_eq!(tokens, Some(&json!(request.body.len())), "{path}: {answer}");
+        assert_eq!(answer["counting"], "exact", "{path}");
+    }
+    assert_eq!(scene.rows().await, Vec::<Value>::new());
+    assert_eq!(scene.settled().await.credits, GRANTED);
+    finish(scene).await;
+}
+
+#[tokio::test]
 async fn the_doctor_asks_as_the_account() {
     let scene = scene().await;
     let doctor = async || {

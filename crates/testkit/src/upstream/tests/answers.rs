@@ -6,6 +6,7 @@ use super::super::answer::tokens_of;
 use super::super::{Answer, FakeUpstream, Reply, Usage, UsagePlace, vector};
 use super::client::{Client, Response, post};
 use super::{Ended, request, respond, streamed_text};
+use crate::upstream::event_stream::EVENT_STREAM;
 use crate::upstream::schema;
 
 #[tokio::test]
@@ -377,8 +378,12 @@ fn tokens_join_to_the_text() {
 }
 
 async fn embeddings(upstream: &FakeUpstream, body: &Value) -> Response {
+    posted(upstream, "/v1/embeddings", body).await
+}
+
+async fn posted(upstream: &FakeUpstream, path: &str, body: &Value) -> Response {
     let mut client = Client::to(upstream).await;
-    client.send(&post("/v1/embeddings", &body.to_string())).await;
+    client.send(&post(path, &body.to_string())).await;
     client.read().await
 }
 
@@ -410,4 +415,43 @@ async fn answers_embeddings_with_vectors_that_can_be_worked_out() {
         0,
         "vectors are no completion"
     );
+}
+
+#[tokio::test]
+async fn converses_in_frames() {
+    let upstream = FakeUpstream::start().await;
+    upstream.echo_plainly();
+    let said = |text: &str| json!({"messages": [{"role": "user", "content": [{"text": text}]}]});
+    let response = posted(&upstream, "/model/a%3Ab/converse", &said("Hi there")).await;
+    let body = response.json();
+    assert_eq!(
+        body["output"]["message"]["content"],
+        json!([{"text": "Hi there"}])
+    );
+    assert_eq!(
+        (&body["stopReason"], &body["usage"]["outputTokens"]),
+        (&json!("end_turn"), &json!(2))
+    );
+    let prompt = r#"[[reason=1 tool=f:{"x":1}]]"#;
+    let response = posted(&upstream, "/model/a%3Ab/converse-stream", &said(prompt)).await;
+    assert_eq!(response.header("content-type"), Some(EVENT_STREAM));
+    let frames = event_names(&response.body);
+    let kinds: Vec<&str> = frames.iter().map(String::as_str).collect();
+    let (first, last) = (kinds[0], &kinds[kinds.len() - 2..]);
+    assert_eq!((first, last), ("messageStart", &["messageStop", "metadata"][..]));
+    assert!(kinds.contains(&"contentBlockStart"), "{kinds:?}");
+    let models: Vec<String> = upstream.served().into_iter().map(|served| served.model).collect();
+    assert_eq!(models, ["a:b", "a:b"]);
+}
+
+/// The names of the events of an event stream, each frame by its length.
+fn event_names(mut bytes: &[u8]) -> Vec<String> {
+    let mut names = Vec::new();
+    while let Some(length) = bytes.first_chunk::<4>() {
+        let (frame, rest) = bytes.split_at(u32::from_be_bytes(*length) as usize);
+        let size = usize::from(u16::from_be_bytes([frame[25], frame[26]]));
+        names.push(String::from_utf8(frame[27..27 + size].to_vec()).unwrap());
+        bytes = rest;
+    }
+    names
 }

@@ -1,0 +1,130 @@
+//! Counts of tokens in four formats: a token for each byte of the request. Members that a provider's count does not know
+//! are refused, as it does.
+
+use serde_json::{Value, json};
+
+use super::reply::Reply;
+
+/// How a provider counts: the end of its path, where the counted request stands in the body, its members, and the name of
+/// the number.
+struct Count {
+    end: &'static str,
+    place: &'static str,
+    members: &'static [&'static str],
+    name: &'static str,
+}
+
+const COUNTS: &[Count] = &[
+    Count {
+        end: "/messages/count_tokens",
+        place: "",
+        members: &[
+            "messages",
+            "model",
+            "cache_control",
+            "output_config",
+            "system",
+            "thinking",
+            "tool_choice",
+            "tools",
+        ],
+        name: "input_tokens",
+    },
+    Count {
+        end: "/responses/input_tokens",
+        place: "",
+        members: &[
+            "conversation",
+            "input",
+            "instructions",
+            "model",
+            "parallel_tool_calls",
+            "previous_response_id",
+            "reasoning",
+            "text",
+            "tool_choice",
+            "tools",
+            "truncation",
+        ],
+        name: "input_tokens",
+    },
+    Count {
+        end: "/count-tokens",
+        place: "/input/converse",
+        members: &["messages", "system", "toolConfig", "additionalModelRequestFields"],
+        name: "inputTokens",
+    },
+];
+
+const VERTEX: Count = Count {
+    end: ":countTokens",
+    place: "",
+    members: &[
+        "endpoint",
+        "model",
+        "instances",
+        "contents",
+        "systemInstruction",
+        "tools",
+        "generationConfig",
+    ],
+    name: "totalTokens",
+};
+
+const GEMINI: Count = Count {
+    end: ":countTokens",
+    place: "/generateContentRequest",
+    members: &[
+        "model",
+        "contents",
+        "tools",
+        "toolConfig",
+        "safetySettings",
+        "systemInstruction",
+        "generationConfig",
+        "cachedContent",
+        "serviceTier",
+        "store",
+    ],
+    name: "totalTokens",
+};
+
+/// Whether a path asks for a count.
+pub(super) fn is_count(path: &str) -> bool {
+    path.ends_with(GEMINI.end) || COUNTS.iter().any(|count| path.ends_with(count.end))
+}
+
+/// The count of a request.
+pub(super) fn reply(path: &str, body: &[u8]) -> Reply {
+    let google = match path.contains("/projects/") {
+        true => &VERTEX,
+        false => &GEMINI,
+    };
+    let count = COUNTS.iter().find(|count| path.ends_with(count.end));
+    let count = count.unwrap_or(google);
+    let refused = |message: &str| Reply::error(400, "invalid_request", message);
+    let Ok(request) = serde_json::from_slice::<Value>(body) else {
+        return refused("We could not parse the JSON body of your request.");
+    };
+    let Some(counted) = request.pointer(count.place).and_then(Value::as_object) else {
+        return refused("There is nothing to count.");
+    };
+    if let Some(name) = counted
+        .keys()
+        .find(|name| !count.members.contains(&name.as_str()))
+    {
+        return refused(&format!("{name}: Extra inputs are not permitted"));
+    }
+    let names_model = counted.get("model").and_then(Value::as_str);
+    let is_named = match count.name {
+        "totalTokens" if count.place.is_empty() => true,
+        "totalTokens" => names_model.is_some_and(|model| path.contains(&format!("/{model}:"))),
+        "inputTokens" => true,
+        _ => names_model.is_some(),
+    };
+    if !is_named {
+        return refused("you must provide a model parameter");
+    }
+    let answer = json!({count.name: body.len(), "object": "count"});
+    Reply::body(200, "application/json", answer.to_string())
+}
