@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use sqlx::FromRow;
 use tollgate_storage::{
-    Account, AccountState, Cadence, Claim, Claimed, Compat, Key, KeyMode, KeyState, Limits, NewSubscription,
-    Payer, PlanUse, PriceRecord, Product, Result, StorageError, StorageErrorKind, StoredResponse,
-    Subscription, SubscriptionEvent, SubscriptionState, UsageRow,
+    Account, AccountState, Cadence, Claim, Claimed, Compat, Key, KeyMode, KeyState, Limits, Lot, LotKind,
+    LotTerms, NewSubscription, Payer, PlanUse, PriceRecord, Product, Refund, Result, StorageError,
+    StorageErrorKind, StoredResponse, Subscription, SubscriptionEvent, SubscriptionState, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
@@ -268,7 +268,7 @@ impl TryFrom<QuantityColumns> for Usage {
     }
 }
 
-/// A row of `usage_row`. `estimated` must be read as BIGINT.
+/// A row of `usage_row` with `refunded`, which is what was given back of it. `estimated` must be read as BIGINT.
 #[derive(FromRow)]
 pub(crate) struct UsageColumns {
     account_id: Vec<u8>,
@@ -282,6 +282,7 @@ pub(crate) struct UsageColumns {
     held: i64,
     charge: i64,
     overrun: i64,
+    refunded: i64,
     #[sqlx(flatten)]
     quantities: QuantityColumns,
     outcome: String,
@@ -303,6 +304,74 @@ pub(crate) fn plan_from(name: Option<String>, window: Option<Vec<u8>>) -> Result
         })),
         (None, None) => Ok(None),
         _ => Err(corrupt("a plan without its week, or a week without its plan")),
+    }
+}
+
+/// A row of `credit_lot`.
+#[derive(FromRow)]
+pub(crate) struct LotColumns {
+    account_id: Vec<u8>,
+    id: Vec<u8>,
+    kind: String,
+    amount: i64,
+    remaining: i64,
+    expired: i64,
+    withdrawn: i64,
+    priority: i64,
+    expires_at: Option<i64>,
+    note: String,
+    created_at: i64,
+}
+
+impl TryFrom<LotColumns> for Lot {
+    type Error = StorageError;
+
+    fn try_from(columns: LotColumns) -> Result<Lot> {
+        let kind = LotKind::parse(&columns.kind);
+        let priority = u8::try_from(columns.priority);
+        Ok(Lot {
+            id: TransferId::from_u128(id_from(&columns.id)?),
+            account: AccountId::from_u128(id_from(&columns.account_id)?),
+            amount: Credits::from_nanos(columns.amount),
+            remaining: Credits::from_nanos(columns.remaining),
+            expired: Credits::from_nanos(columns.expired),
+            withdrawn: Credits::from_nanos(columns.withdrawn),
+            terms: LotTerms {
+                kind: kind.ok_or_else(|| corrupt(format!("kind of lot '{}'", columns.kind)))?,
+                priority: priority.map_err(|_| corrupt(format!("a priority of {}", columns.priority)))?,
+                expires_at: columns.expires_at.map(Timestamp::from_micros),
+                note: columns.note,
+            },
+            created_at: Timestamp::from_micros(columns.created_at),
+        })
+    }
+}
+
+/// A row of `refund`.
+#[derive(FromRow)]
+pub(crate) struct RefundColumns {
+    id: Vec<u8>,
+    account_id: Vec<u8>,
+    hold_id: Vec<u8>,
+    credits: i64,
+    allowance: i64,
+    reason: String,
+    created_at: i64,
+}
+
+impl TryFrom<RefundColumns> for Refund {
+    type Error = StorageError;
+
+    fn try_from(columns: RefundColumns) -> Result<Refund> {
+        Ok(Refund {
+            id: TransferId::from_u128(id_from(&columns.id)?),
+            account: AccountId::from_u128(id_from(&columns.account_id)?),
+            hold: HoldId::from_u128(id_from(&columns.hold_id)?),
+            credits: Credits::from_nanos(columns.credits),
+            allowance: Credits::from_nanos(columns.allowance),
+            reason: columns.reason,
+            created_at: Timestamp::from_micros(columns.created_at),
+        })
     }
 }
 
@@ -398,6 +467,7 @@ impl TryFrom<UsageColumns> for UsageRow {
             charge: Credits::from_nanos(columns.charge),
             included: Credits::from_nanos(columns.included),
             plan: plan_from(columns.plan_name, columns.window_id)?,
+            refunded: Credits::from_nanos(columns.refunded),
             overrun: Credits::from_nanos(columns.overrun),
             usage: columns.quantities.try_into()?,
             outcome: Outcome::parse(&columns.outcome)

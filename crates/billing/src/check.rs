@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 
 use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
-use tollgate_storage::{AuditVisitor, LedgerAccount, LedgerBalance, LedgerStore, StorageError, UsageRow};
+use tollgate_storage::{
+    AuditVisitor, LedgerAccount, LedgerBalance, LedgerStore, Lot, Refund, StorageError, UsageRow,
+};
 use tollgate_types::id::TransferId;
 use tollgate_types::money::Discount;
 use tollgate_types::usage::Outcome;
@@ -58,7 +60,7 @@ impl CheckReport {
     }
 }
 
-/// Checks invariants I1–I4, I6–I9, I11 and I12; with `reprice` also I13, which prices every row again. (That a refusal writes
+/// Checks invariants I1–I4, I6–I9, I11, I12, I15 and I16; with `reprice` also I13, which prices every row again. (That a refusal writes
 /// nothing, I5, cannot be seen in the books; tests show it.)
 pub async fn check_ledger(ledger: &dyn LedgerStore, reprice: bool) -> Result<CheckReport, StorageError> {
     let mut auditor = Auditor {
@@ -83,13 +85,30 @@ struct Book {
     account: Option<AccountId>,
     stored: HashMap<LedgerAccount, i128>,
     computed: HashMap<LedgerAccount, i128>,
+    /// Sums of transfers by step.
+    legs: HashMap<Leg, i128>,
     open: HashMap<HoldId, i128>,
+    /// What open holds have of credits.
+    held: i128,
+    lots: Lots,
     holds: HashMap<HoldId, HoldLegs>,
     weeks: HashMap<TransferId, Week>,
     /// The week on whose allowance a hold draws.
     draws: HashMap<HoldId, TransferId>,
     rows: HashMap<HoldId, RowSums>,
+    refunds: Vec<Refund>,
+    /// What the transfers of refunds moved: to credits, then to an allowance.
+    given_back: HashMap<TransferId, [i128; 2]>,
     revenue_of_rows: i128,
+}
+
+/// Lots, and what made them and left them.
+#[derive(Default)]
+struct Lots {
+    made: HashMap<TransferId, (Leg, i128)>,
+    found: HashMap<TransferId, (Leg, i128)>,
+    remaining: i128,
+    left: HashMap<Leg, i128>,
 }
 
 /// The legs of a hold: out of credits, then out of an allowance.
@@ -136,6 +155,7 @@ struct RowSums {
     charge: i128,
     overrun: i128,
     included: i128,
+    refunded: i128,
 }
 
 impl Auditor {
@@ -302,6 +322,16 @@ impl Auditor {
                 None => self.fault("I12", format!("hold {hold} draws on an allowance of no week")),
             }
         }
+        for refund in std::mem::take(&mut self.book.refunds) {
+            match draws.get(&refund.hold).and_then(|week| left.get_mut(week)) {
+                Some(left) => *left += nanos(refund.allowance),
+                None if refund.allowance.is_zero() => {}
+                None => {
+                    let id = refund.id;
+                    self.fault("I16", format!("refund {id} gives back an allowance of no week"));
+                }
+            }
+        }
         let book = self
             .book
             .stored
@@ -319,6 +349,88 @@ impl Auditor {
                 "I12",
                 format!("{weeks} weeks have {open} nano-credits left, the book has {book}"),
             );
+        }
+    }
+
+    /// Each grant and refund has its lot, what left lots was moved, and lots have left what the account has and what it
+    /// spent since spending was assigned to them.
+    fn check_lots(&mut self) {
+        let lots = std::mem::take(&mut self.book.lots);
+        for (id, (leg, amount)) in &lots.made {
+            if lots.found.get(id) != Some(&(*leg, *amount)) {
+                let detail = format!("{leg:?} {id} of {amount} nano-credits has no lot of this amount");
+                self.fault("I15", detail);
+            }
+        }
+        for id in lots.found.keys().filter(|id| !lots.made.contains_key(id)) {
+            self.fault("I15", format!("lot {id} was never granted"));
+        }
+        for leg in [Leg::Expire, Leg::Withdraw] {
+            let moved = self.book.legs.get(&leg).copied().unwrap_or(0);
+            let said = lots.left.get(&leg).copied().unwrap_or(0);
+            if moved != said {
+                let detail = format!("{leg:?} moved {moved} nano-credits, the lots say {said}");
+                self.fault("I15", detail);
+            }
+        }
+        let credits = self
+            .book
+            .stored
+            .get(&LedgerAccount::Credits)
+            .copied()
+            .unwrap_or(0);
+        let funds = credits + self.book.held;
+        if lots.remaining < funds {
+            let left = lots.remaining;
+            self.fault(
+                "I15",
+                format!("lots have {left} nano-credits left, the account has {funds}"),
+            );
+        }
+    }
+
+    /// Each refund has its transfers and its call; no more is given back than was charged, and to where it came from.
+    fn check_refunds(&mut self) {
+        let mut moved = std::mem::take(&mut self.book.given_back);
+        let mut sums: HashMap<HoldId, [i128; 2]> = HashMap::new();
+        for refund in &self.book.refunds.clone() {
+            let parts = [nanos(refund.credits), nanos(refund.allowance)];
+            let given = moved.remove(&refund.id).unwrap_or_default();
+            if given != parts {
+                let (id, [credits, allowance]) = (refund.id, given);
+                let [told, included] = parts;
+                let detail =
+                    format!("refund {id} says {told} and {included}, the ledger {credits} and {allowance}");
+                self.fault("I16", detail);
+            }
+            let sum = sums.entry(refund.hold).or_default();
+            for (sum, part) in sum.iter_mut().zip(parts) {
+                *sum += part;
+            }
+        }
+        for id in moved.keys() {
+            self.fault("I16", format!("refund {id} is not written down"));
+        }
+        let of_rows = self.book.rows.iter().map(|(id, row)| {
+            let paid = row.charge - row.included;
+            (*id, [paid, row.included], row.refunded)
+        });
+        for (id, most, told) in of_rows.collect::<Vec<_>>() {
+            let [credits, allowance] = sums.remove(&id).unwrap_or_default();
+            if [credits, allowance, told] == [0; 3] {
+                continue;
+            }
+            if credits > most[0] || allowance > most[1] || credits + allowance != told {
+                let [paid, included] = most;
+                let detail = format!(
+                    "usage row {id}: {credits} of {paid} paid and {allowance} of {included} included were given back, \
+                    it says {told}"
+                );
+                self.fault("I16", detail);
+            }
+        }
+        for id in sums.keys() {
+            self.fault("I16", format!("a refund is of {id}, which has no usage row"));
         }
     }
 
@@ -345,7 +457,15 @@ impl Auditor {
             Leg::SettleIncluded => &mut legs.included,
             Leg::ReleaseAllowance => &mut legs.returned,
             Leg::ReleaseBreakage => &mut legs.broken,
-            Leg::Grant | Leg::OpenWindow | Leg::CloseWindow | Leg::PlanFee => {
+            Leg::Grant
+            | Leg::OpenWindow
+            | Leg::CloseWindow
+            | Leg::PlanFee
+            | Leg::Promotion
+            | Leg::Expire
+            | Leg::Withdraw
+            | Leg::Refund
+            | Leg::RefundAllowance => {
                 return self.fault("I1", format!("hold {id} has {leg:?}"));
             }
         };
@@ -431,8 +551,30 @@ impl AuditVisitor for Auditor {
         self.book.stored.insert(balance.account, nanos(balance.balance));
     }
 
+    fn lot(&mut self, lot: &Lot) {
+        let parts = [lot.remaining, lot.expired, lot.withdrawn].map(nanos);
+        let amount = nanos(lot.amount);
+        if parts.iter().any(|part| *part < 0) || parts.iter().sum::<i128>() > amount {
+            let [remaining, expired, withdrawn] = parts;
+            self.fault(
+                "I15",
+                format!(
+                    "lot {} of {amount}: {remaining} left, {expired} expired and {withdrawn} taken back",
+                    lot.id
+                ),
+            );
+        }
+        let lots = &mut self.book.lots;
+        lots.found.insert(lot.id, (lot.terms.kind.leg(), amount));
+        let [remaining, expired, withdrawn] = parts;
+        lots.remaining += remaining;
+        *lots.left.entry(Leg::Expire).or_default() += expired;
+        *lots.left.entry(Leg::Withdraw).or_default() += withdrawn;
+    }
+
     fn hold(&mut self, hold: OpenHold) {
         self.report.open_holds += 1;
+        self.book.held += nanos(hold.amount) - nanos(hold.allowance);
         if let Some(plan) = &hold.plan {
             self.book.draws.insert(hold.id, plan.window);
         }
@@ -460,10 +602,21 @@ impl AuditVisitor for Auditor {
         }
         *self.book.computed.entry(transfer.debit).or_default() -= amount;
         *self.book.computed.entry(transfer.credit).or_default() += amount;
+        *self.book.legs.entry(transfer.leg).or_default() += amount;
         match transfer.subject {
+            TransferSubject::Grant(id) if matches!(transfer.leg, Leg::Grant | Leg::Promotion) => {
+                self.book.lots.made.insert(id, (transfer.leg, amount));
+            }
+            TransferSubject::Refund(id) if matches!(transfer.leg, Leg::Refund | Leg::RefundAllowance) => {
+                let part = usize::from(transfer.leg == Leg::RefundAllowance);
+                self.book.given_back.entry(id).or_default()[part] += amount;
+                if transfer.leg == Leg::Refund {
+                    self.book.lots.made.insert(id, (Leg::Refund, amount));
+                }
+            }
+            TransferSubject::Lot(_) if matches!(transfer.leg, Leg::Expire | Leg::Withdraw) => {}
             TransferSubject::Hold(id) => self.hold_leg(id, transfer.leg, amount),
             TransferSubject::Window(id) => self.week_leg(id, transfer.leg, amount),
-            TransferSubject::Grant(_) if transfer.leg == Leg::Grant => {}
             TransferSubject::Period(_) if transfer.leg == Leg::PlanFee => {}
             subject => self.fault("I1", format!("{subject:?} has {:?}", transfer.leg)),
         }
@@ -513,6 +666,7 @@ impl AuditVisitor for Auditor {
                     charge,
                     overrun,
                     included: nanos(row.included),
+                    refunded: nanos(row.refunded),
                 },
             )
             .is_some()
@@ -524,9 +678,15 @@ impl AuditVisitor for Auditor {
         }
     }
 
+    fn refund(&mut self, refund: &Refund) {
+        self.book.refunds.push(refund.clone());
+    }
+
     fn account_end(&mut self) {
+        self.check_refunds();
         self.check_revenue();
         self.check_balances();
+        self.check_lots();
         self.check_weeks();
         self.check_holds();
     }

@@ -6,8 +6,10 @@
 
 pub mod check;
 pub mod hold;
+pub mod lots;
 pub mod plans;
 pub mod quote;
+pub mod statement;
 pub mod sweep;
 pub mod verdict;
 

@@ -6,7 +6,7 @@
 
 use tollgate_catalog::Framing;
 use tollgate_formats::{embeddings, hub, openai_completions};
-use tollgate_pipeline::{CallRequest, Pipeline, Routed};
+use tollgate_pipeline::{CallRequest, NamesMedia, Pipeline, Routed};
 use tollgate_types::embed::EmbedInput;
 use tollgate_types::generate::{GenerateRequest, Message, Part, ResponseFormat, Role};
 use tollgate_types::{Error, Format};
@@ -108,7 +108,7 @@ impl Counting {
     /// otherwise a bound that they cannot exceed.
     pub(crate) async fn count(mut self, pipeline: &Pipeline) -> Result<Counted, Error> {
         self.request.call.shape(&mut self.routed)?;
-        pipeline.fetch_media(&mut self.routed, &mut self.request).await?;
+        TextCall::fetch_media(pipeline, &mut self.routed, &mut self.request).await?;
         let exact = match self.by_tokenizer(pipeline).await {
             None => self.by_provider(pipeline).await,
             exact => exact,

@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tollgate_billing::{CountedText, Demand, quote};
-use tollgate_types::{Error, Tokenizer};
+use tollgate_types::Tokenizer;
 use tollgate_upstream::UpstreamError;
 
+use crate::Pipeline;
 use crate::admit::{CallRequest, free_context};
 use crate::route::Routed;
-use crate::{NamesMedia, Pipeline};
 
 /// The most bytes of text that are counted for one request: more than the longest contexts hold, and some tenths of a
 /// second of work.
@@ -51,16 +51,6 @@ impl Pipeline {
                 None
             }
         }
-    }
-
-    /// Puts media that a call names by their addresses or ids in the place of their names, as admission does. Nobody who
-    /// could not pay for the call makes the gateway fetch them.
-    pub async fn fetch_media<C: NamesMedia>(
-        &self,
-        routed: &mut Routed,
-        request: &mut CallRequest<C>,
-    ) -> Result<(), Error> {
-        C::fetch_media(self, routed, request).await
     }
 
     /// Asks the provider that would be tried first how many tokens the input of a call is. Nothing is held and nothing is

@@ -1,5 +1,6 @@
 //! What is cleared away from time to time.
 
+use tollgate_billing::lots::expire_lots;
 use tollgate_billing::plans::renew_due;
 use tollgate_billing::sweep::sweep as sweep_holds;
 use tollgate_storage::Result;
@@ -9,10 +10,11 @@ use crate::wiring::Domains;
 /// How many kept answers one pass deletes at the most: each is as large as a conversation.
 const BATCH: u32 = 100;
 
-/// Releases holds that nobody resolved, renews what is due, and deletes kept answers whose time is over.
+/// Releases holds that nobody resolved, has lots expire, renews what is due, and deletes kept answers whose time is over.
 pub async fn sweep(domains: &Domains) {
     let (storage, clock) = (&domains.storage, &*domains.clock);
     sweep_holds(&*storage.ledger, clock).await;
+    expire_lots(&*storage.lots, clock).await;
     renew_due(&*storage.subscriptions, clock.now()).await;
     let now = clock.now();
     delete("responses", || storage.responses.sweep(now, BATCH)).await;

@@ -19,7 +19,7 @@ use tollgate_edge::websocket::Sessions;
 use tollgate_edge::{AccessLog, Idempotency, Shell};
 use tollgate_inference::Inference;
 use tollgate_inference::responses::Kept;
-use tollgate_storage::{Compat, Grant, KeyMode, NoFiles};
+use tollgate_storage::{Compat, Grant, KeyMode, LotKind, LotTerms, NoFiles};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
 
@@ -325,6 +325,10 @@ async fn first_start(config: &Config, domains: &Domains) -> Result<Option<String
         account: id,
         amount,
         at: now,
+        terms: LotTerms {
+            kind: LotKind::Promotion,
+            ..LotTerms::default()
+        },
     };
     domains.storage.ledger.grant(grant).await?;
     let (_, secret) = domains

@@ -3,6 +3,8 @@
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp};
 
+use crate::lot::Lot;
+use crate::refund::Refund;
 use crate::subscription::PlanUse;
 use crate::usage::UsageRow;
 
@@ -27,13 +29,17 @@ pub enum LedgerAccount {
     RevenueIncluded,
     /// What was paid for plans.
     RevenuePlan,
-    /// What was left of allowances when their week was over.
+    /// What was left of allowances when their week was over, and of lots that expired.
     Breakage,
+    /// What the operator gave away. It goes down.
+    ExpenseGoodwill,
+    /// What was charged and given back. It goes down.
+    RevenueRefunds,
 }
 
 impl LedgerAccount {
     /// Every ledger account.
-    pub const ALL: [LedgerAccount; 10] = [
+    pub const ALL: [LedgerAccount; 12] = [
         LedgerAccount::Cash,
         LedgerAccount::Credits,
         LedgerAccount::Hold,
@@ -44,6 +50,8 @@ impl LedgerAccount {
         LedgerAccount::RevenueIncluded,
         LedgerAccount::RevenuePlan,
         LedgerAccount::Breakage,
+        LedgerAccount::ExpenseGoodwill,
+        LedgerAccount::RevenueRefunds,
     ];
 
     /// The name used in storage.
@@ -59,6 +67,8 @@ impl LedgerAccount {
             LedgerAccount::RevenueIncluded => "revenue:included",
             LedgerAccount::RevenuePlan => "revenue:plan",
             LedgerAccount::Breakage => "breakage",
+            LedgerAccount::ExpenseGoodwill => "expense:goodwill",
+            LedgerAccount::RevenueRefunds => "revenue:refunds",
         }
     }
 
@@ -98,9 +108,37 @@ pub enum TransferSubject {
     Window(TransferId),
     /// A period that was paid for.
     Period(TransferId),
+    /// A part of a lot that left it.
+    Lot(TransferId),
+    /// A refund.
+    Refund(TransferId),
 }
 
 impl TransferSubject {
+    /// The name used in storage.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            TransferSubject::Hold(_) => "hold",
+            TransferSubject::Grant(_) => "grant",
+            TransferSubject::Window(_) => "window",
+            TransferSubject::Period(_) => "period",
+            TransferSubject::Lot(_) => "lot",
+            TransferSubject::Refund(_) => "refund",
+        }
+    }
+
+    /// The 128 bits of the id.
+    pub const fn entry(self) -> u128 {
+        match self {
+            TransferSubject::Hold(id) => id.as_u128(),
+            TransferSubject::Grant(id)
+            | TransferSubject::Window(id)
+            | TransferSubject::Period(id)
+            | TransferSubject::Lot(id)
+            | TransferSubject::Refund(id) => id.as_u128(),
+        }
+    }
+
     /// The subject with this name in storage.
     pub fn parse(name: &str, entry: u128) -> Option<Self> {
         match name {
@@ -108,6 +146,8 @@ impl TransferSubject {
             "grant" => Some(TransferSubject::Grant(TransferId::from_u128(entry))),
             "window" => Some(TransferSubject::Window(TransferId::from_u128(entry))),
             "period" => Some(TransferSubject::Period(TransferId::from_u128(entry))),
+            "lot" => Some(TransferSubject::Lot(TransferId::from_u128(entry))),
+            "refund" => Some(TransferSubject::Refund(TransferId::from_u128(entry))),
             _ => None,
         }
     }
@@ -140,11 +180,21 @@ pub enum Leg {
     CloseWindow,
     /// `credits → revenue:plan`.
     PlanFee,
+    /// `expense:goodwill → credits`.
+    Promotion,
+    /// `credits → breakage`: a lot has expired.
+    Expire,
+    /// `credits → cash`: what is left of a purchase is taken back.
+    Withdraw,
+    /// `revenue:refunds → credits`.
+    Refund,
+    /// `revenue:refunds → allowance`.
+    RefundAllowance,
 }
 
 impl Leg {
     /// Every step.
-    pub const ALL: [Leg; 12] = [
+    pub const ALL: [Leg; 17] = [
         Leg::Grant,
         Leg::Hold,
         Leg::Settle,
@@ -157,7 +207,40 @@ impl Leg {
         Leg::OpenWindow,
         Leg::CloseWindow,
         Leg::PlanFee,
+        Leg::Promotion,
+        Leg::Expire,
+        Leg::Withdraw,
+        Leg::Refund,
+        Leg::RefundAllowance,
     ];
+
+    /// The name that people read.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Leg::Grant => "grant",
+            Leg::Hold => "hold",
+            Leg::Settle => "settle",
+            Leg::Release => "release",
+            Leg::Overrun => "overrun",
+            Leg::HoldAllowance => "hold_allowance",
+            Leg::SettleIncluded => "settle_included",
+            Leg::ReleaseAllowance => "release_allowance",
+            Leg::ReleaseBreakage => "release_breakage",
+            Leg::OpenWindow => "open_week",
+            Leg::CloseWindow => "close_week",
+            Leg::PlanFee => "plan_fee",
+            Leg::Promotion => "promotion",
+            Leg::Expire => "expire",
+            Leg::Withdraw => "withdraw",
+            Leg::Refund => "refund",
+            Leg::RefundAllowance => "refund_allowance",
+        }
+    }
+
+    /// The step with this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Leg::ALL.into_iter().find(|leg| leg.as_str() == name)
+    }
 
     /// The number used in storage.
     pub const fn as_i16(self) -> i16 {
@@ -174,6 +257,11 @@ impl Leg {
             Leg::OpenWindow => 9,
             Leg::CloseWindow => 10,
             Leg::PlanFee => 11,
+            Leg::Promotion => 12,
+            Leg::Expire => 13,
+            Leg::Withdraw => 14,
+            Leg::Refund => 15,
+            Leg::RefundAllowance => 16,
         }
     }
 
@@ -197,6 +285,11 @@ impl Leg {
             Leg::OpenWindow => (LedgerAccount::GrantPlan, LedgerAccount::Allowance),
             Leg::CloseWindow => (LedgerAccount::Allowance, LedgerAccount::Breakage),
             Leg::PlanFee => (LedgerAccount::Credits, LedgerAccount::RevenuePlan),
+            Leg::Promotion => (LedgerAccount::ExpenseGoodwill, LedgerAccount::Credits),
+            Leg::Expire => (LedgerAccount::Credits, LedgerAccount::Breakage),
+            Leg::Withdraw => (LedgerAccount::Credits, LedgerAccount::Cash),
+            Leg::Refund => (LedgerAccount::RevenueRefunds, LedgerAccount::Credits),
+            Leg::RefundAllowance => (LedgerAccount::RevenueRefunds, LedgerAccount::Allowance),
         }
     }
 }
@@ -233,8 +326,8 @@ pub struct OpenHold {
     pub expires_at: Timestamp,
 }
 
-/// Is shown the books. For each account, in this order: `account`, its `balance`s, its open `hold`s, its `transfer`s
-/// and `usage` rows in any order, `account_end`. All `price`s come before the first account.
+/// Is shown the books. For each account, in this order: `account`, its `balance`s, its `lot`s, its open `hold`s, its
+/// `transfer`s, `usage` rows and `refund`s in any order, `account_end`. All `price`s come before the first account.
 pub trait AuditVisitor: Send {
     /// A price version.
     fn price(&mut self, version: PriceVersion, model: &str, prices: &Prices);
@@ -242,12 +335,16 @@ pub trait AuditVisitor: Send {
     fn account(&mut self, account: AccountId);
     /// A stored balance of the book.
     fn balance(&mut self, balance: LedgerBalance);
+    /// A lot of the book, spent or not.
+    fn lot(&mut self, lot: &Lot);
     /// A hold of the book that is not resolved.
     fn hold(&mut self, hold: OpenHold);
     /// A transfer of the book.
     fn transfer(&mut self, transfer: TransferRow);
     /// A usage row of the book.
     fn usage(&mut self, row: &UsageRow);
+    /// A refund of the book.
+    fn refund(&mut self, refund: &Refund);
     /// The book ends.
     fn account_end(&mut self);
     /// A row that cannot be read: a name or number outside its range.

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, Timestamp, Usage};
 
-use crate::Result;
+use crate::{LotTerms, Result};
 
 /// A hold to be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +103,8 @@ pub struct Grant {
     pub amount: Credits,
     /// When.
     pub at: Timestamp,
+    /// On which terms. A refund is no grant.
+    pub terms: LotTerms,
 }
 
 /// What an account can spend and what is held.
@@ -145,8 +147,9 @@ pub trait LedgerStore: Send + Sync {
     /// A charge above the held amount is cut to it. `NotFound` when no such hold was ever taken.
     async fn settle(&self, settlement: Settlement) -> Result<Resolution>;
 
-    /// Puts credits into an account, durably when it returns. The same id twice is one grant.
-    /// `NotFound` when there is no such account; `Conflict` when the sum would not fit.
+    /// Puts credits into an account as a lot of its own, durably when it returns. What was spent before is assigned to the
+    /// lots there were. The same id twice is one grant. `NotFound` when there is no such account; `Conflict` when the sum
+    /// would not fit.
     async fn grant(&self, grant: Grant) -> Result<Balance>;
 
     /// The most that a hold of these terms could take, without taking it. `NotFound` when there is no such account.

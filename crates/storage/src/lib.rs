@@ -9,7 +9,10 @@ pub mod file;
 pub mod idempotency;
 pub mod key;
 pub mod ledger;
+pub mod lot;
 pub mod price;
+pub mod refund;
+pub mod report;
 pub mod response;
 pub mod subscription;
 pub mod usage;
@@ -29,7 +32,10 @@ pub use file::{FileError, FileSource, NoFiles, StoredFile};
 pub use idempotency::{Claim, Claimed, IdempotencyStore, RepeatKey};
 pub use key::{Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
 pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement, Spendable};
+pub use lot::{Lot, LotKind, LotStore, LotTerms};
 pub use price::{PriceRecord, PriceStore};
+pub use refund::{NewRefund, Refund, RefundOutcome};
+pub use report::ReportStore;
 pub use response::{ChainLimits, NewResponse, ResponseStore, StoredResponse};
 pub use subscription::{
     Cadence, Change, NewSubscription, Payer, Payment, PlanUse, Product, Subscription, SubscriptionEvent,
@@ -49,8 +55,12 @@ pub struct Storage {
     pub keys: Arc<dyn KeyStore>,
     /// Balances, holds and transfers.
     pub ledger: Arc<dyn LedgerStore>,
+    /// What is left of grants and refunds.
+    pub lots: Arc<dyn LotStore>,
     /// Usage rows.
     pub usage: Arc<dyn UsageStore>,
+    /// Sums and pages of the books.
+    pub reports: Arc<dyn ReportStore>,
     /// Price versions.
     pub prices: Arc<dyn PriceStore>,
     /// Kept answers.

@@ -341,20 +341,26 @@ pub fn window_number(anchor: Timestamp, at: Timestamp) -> i64 {
 
 /// What names a week in the ledger. It follows from subscription and number, so that a week is opened once.
 pub fn window_entry(subscription: SubscriptionId, number: i64) -> TransferId {
-    entry(b"window", subscription, number)
+    entry(b"window", subscription.as_u128(), number)
 }
 
 /// What names the fee of a period in the ledger, so that a period is paid once.
 pub fn period_entry(subscription: SubscriptionId, number: i64) -> TransferId {
-    entry(b"period", subscription, number)
+    entry(b"period", subscription.as_u128(), number)
 }
 
-fn entry(kind: &[u8], subscription: SubscriptionId, number: i64) -> TransferId {
+/// What names a transfer of a kind that follows from what it belongs to and a number.
+pub(crate) fn entry(kind: &[u8], of: u128, number: i64) -> TransferId {
     let digest = Sha256::new()
         .chain_update(kind)
-        .chain_update(subscription.as_u128().to_be_bytes())
-        .chain_update(number.to_be_bytes())
-        .finalize();
+        .chain_update(of.to_be_bytes())
+        .chain_update(number.to_be_bytes());
+    first_bits(digest)
+}
+
+/// The id of the first 128 bits of a digest.
+pub(crate) fn first_bits(digest: Sha256) -> TransferId {
+    let digest = digest.finalize();
     let first = digest.iter().take(16);
     TransferId::from_u128(first.fold(0, |id, byte| (id << 8) | u128::from(*byte)))
 }

@@ -35,6 +35,8 @@ pub struct UsageRow {
     pub included: Credits,
     /// The plan that applied when the hold was taken.
     pub plan: Option<PlanUse>,
+    /// How much of the charge was given back.
+    pub refunded: Credits,
     /// What the call cost beyond the hold.
     pub overrun: Credits,
     /// What was consumed.
@@ -143,6 +145,9 @@ pub struct UsageTotal {
 pub trait UsageStore: Send + Sync {
     /// Rows of an account, newest first (descending id). What was settled before the call is seen.
     async fn list(&self, account: AccountId, filter: UsageFilter, page: UsagePage) -> Result<Vec<UsageRow>>;
+
+    /// The row of a request, whoever's; `None` when there is none. What was settled before the call is seen.
+    async fn of_request(&self, request: RequestId) -> Result<Option<UsageRow>>;
 
     /// Sums over an account's rows, in ascending order of group.
     async fn totals(

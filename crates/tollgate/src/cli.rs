@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use tollgate_server::control::NewLimit;
-use tollgate_types::{AccountId, Credits, KeyId, SubscriptionId};
+use tollgate_storage::LotTerms;
+use tollgate_types::id::TransferId;
+use tollgate_types::{AccountId, Credits, KeyId, RequestId, SubscriptionId, Timestamp};
 
 const EXIT_CODES: &str = "\
 Examples:
@@ -16,7 +18,7 @@ Exit codes:
   0  fine
   1  failed
   2  wrong usage or wrong settings
-  3  a check found faults (ledger check, config check, doctor)
+  3  a check found faults (ledger check, statements show, config check, doctor)
 
 Settings come from tollgate.toml in the working directory (or --config FILE), then from variables
 TOLLGATE_<SECTION>__<KEY> such as TOLLGATE_SERVER__LISTEN, then from flags; the later ones win.
@@ -75,11 +77,11 @@ pub enum Command {
         after_help = "Examples:\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name production"
     )]
     Keys(Keys),
-    /// Balances.
+    /// Balances, and what is left of what was granted.
     #[command(
         subcommand,
         arg_required_else_help = true,
-        after_help = "Examples:\n  tollgate credits balance acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a"
+        after_help = "Examples:\n  tollgate credits grant acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 12.5\n  tollgate credits list acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a"
     )]
     Credits(Credit),
     /// Plans that accounts can have.
@@ -110,6 +112,20 @@ pub enum Command {
         after_help = "Examples:\n  tollgate ledger check"
     )]
     Ledger(Ledger),
+    /// Usage rows.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate usage export --all --format csv --out usage.csv"
+    )]
+    Usage(Usage),
+    /// What accounts had, got, spent and lost, month by month.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate statements show acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 2026-11"
+    )]
+    Statements(Statements),
     /// The settings.
     #[command(
         subcommand,
@@ -276,13 +292,57 @@ pub enum Compat {
 #[derive(Debug, Subcommand)]
 pub enum Credit {
     /// Puts credits into an account.
-    #[command(after_help = "Examples:\n  tollgate credits grant acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 12.5")]
+    #[command(
+        after_help = "Examples:\n  tollgate credits grant acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 12.5\n  tollgate credits grant acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 5 --kind promotion --expires-in-days 30 --note \"launch week\"\n  tollgate credits grant acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 5 --expires-at 2027-01-01 --priority 10\n\nLower priorities are spent first, then what expires sooner, then what came earlier."
+    )]
     Grant {
         /// The account's id.
         #[arg(value_parser = account_id)]
         id: AccountId,
         /// Credits, above 0, with at most nine decimals.
         amount: Credits,
+        /// How they are given.
+        #[command(flatten)]
+        terms: Terms,
+    },
+    /// Lists grants and refunds with what is left of each, in the order in which they are spent.
+    #[command(
+        after_help = "Examples:\n  tollgate credits list acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate credits list acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --all --json"
+    )]
+    List {
+        /// The account's id.
+        #[arg(value_parser = account_id)]
+        id: AccountId,
+        /// Lists those that are used up, too.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Gives back what was charged for a call: what credits paid as credits, what a plan paid to its week while that is open.
+    #[command(
+        after_help = "Examples:\n  tollgate credits refund req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3d --reason \"wrong language\"\n  tollgate credits refund req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3d --amount 0.5 --key complaint-17\n\nThe same refund happens once: sent again it answers what it did. Another one of the same amount needs a --key.\n\nExit code 1 when there is no such call, 2 when less can be given back."
+    )]
+    Refund {
+        /// The call's `x-request-id`.
+        #[arg(value_parser = request_id)]
+        request: RequestId,
+        /// Credits, above 0; all that can be given back when it is not said. What credits paid is given back first.
+        #[arg(long, value_name = "CREDITS")]
+        amount: Option<Credits>,
+        /// For operators: at most 200 characters.
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        /// Names the refund, so that it happens once; the amount when it is not said.
+        #[arg(long, value_name = "TEXT")]
+        key: Option<String>,
+    },
+    /// Takes back what is left of a grant that was paid for, to be paid out.
+    #[command(
+        after_help = "Examples:\n  tollgate credits refund-grant xfer_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3e\n\nWhat calls that run hold of it stays. Exit code 1 when there is no such grant, 2 when it was not paid for or nothing is left."
+    )]
+    RefundGrant {
+        /// The grant's id.
+        #[arg(value_parser = grant_id)]
+        id: TransferId,
     },
     /// Shows what an account can spend, and what is held by calls that run.
     #[command(
@@ -293,6 +353,36 @@ pub enum Credit {
         #[arg(value_parser = account_id)]
         id: AccountId,
     },
+}
+
+/// How credits are given.
+#[derive(Debug, Args)]
+pub struct Terms {
+    /// Where they come from.
+    #[arg(long, value_enum, default_value_t)]
+    pub kind: Kind,
+    /// Days until what is left of them is gone; without it, they never expire.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
+    pub expires_in_days: Option<u32>,
+    /// When what is left of them is gone: RFC 3339, or a date in UTC.
+    #[arg(long, value_name = "TIME", value_parser = instant, conflicts_with = "expires_in_days")]
+    pub expires_at: Option<Timestamp>,
+    /// From 0 to 255; lower ones are spent first.
+    #[arg(long, value_name = "N", default_value_t = LotTerms::PRIORITY)]
+    pub priority: u8,
+    /// For operators: at most 200 characters.
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+}
+
+/// Where credits come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// They were paid for.
+    #[default]
+    Purchase,
+    /// The operator gives them.
+    Promotion,
 }
 
 /// `plans`.
@@ -389,6 +479,71 @@ pub enum Ledger {
         #[arg(long)]
         reprice: bool,
     },
+    /// Writes every transfer: one line each, in order of account and of what it belongs to.
+    #[command(
+        after_help = "Examples:\n  tollgate ledger export --all --format jsonl\n  tollgate ledger export --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --from 2026-11-01 --to 2026-12-01 --out ledger.csv"
+    )]
+    Export(Export),
+}
+
+/// `usage`.
+#[derive(Debug, Subcommand)]
+pub enum Usage {
+    /// Writes every usage row: one line each, in order of account, newest first. They hold no text of prompts or answers.
+    #[command(
+        after_help = "Examples:\n  tollgate usage export --all --format jsonl\n  tollgate usage export --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --from 2026-11-01 --to 2026-12-01 --out usage.csv"
+    )]
+    Export(Export),
+}
+
+/// Which rows are written, and where.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Those of this account.
+    #[arg(long, value_name = "ID", value_parser = account_id, required_unless_present = "all")]
+    pub account: Option<AccountId>,
+    /// Those of every account.
+    #[arg(long, conflicts_with = "account")]
+    pub all: bool,
+    /// Those at or after this time: RFC 3339, or a date in UTC.
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub from: Option<Timestamp>,
+    /// Those before this time.
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub to: Option<Timestamp>,
+    /// How they are written.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The file; it is replaced. Without it, they go to stdout.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Values with commas, after a line of names. A text that begins as a formula does has an apostrophe before it.
+    #[default]
+    Csv,
+    /// An object of JSON on each line.
+    Jsonl,
+}
+
+/// `statements`.
+#[derive(Debug, Subcommand)]
+pub enum Statements {
+    /// Shows a month in UTC: what there was, what came and went, what there is. The figures are sums of transfers.
+    #[command(
+        after_help = "Examples:\n  tollgate statements show acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 2026-11\n  tollgate statements show acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 2026-11 --json\n\nThe month that runs is shown up to now. Exit code 3 when the figures do not add up."
+    )]
+    Show {
+        /// The account's id.
+        #[arg(value_parser = account_id)]
+        account: AccountId,
+        /// The month, such as 2026-11.
+        #[arg(value_name = "YYYY-MM")]
+        month: String,
+    },
 }
 
 /// `config`.
@@ -413,6 +568,21 @@ fn new_limit<T: FromStr + Default + PartialEq>(text: &str) -> Result<NewLimit<T>
 fn account_id(text: &str) -> Result<AccountId, &'static str> {
     text.parse()
         .map_err(|_| "an account's id is acct_ and 32 characters; `tollgate accounts list` shows them")
+}
+
+fn instant(text: &str) -> Result<Timestamp, &'static str> {
+    Timestamp::parse(text)
+        .ok_or("a time is RFC 3339 such as 2026-11-20T13:30:00Z, or a date such as 2026-11-20")
+}
+
+fn request_id(text: &str) -> Result<RequestId, &'static str> {
+    text.parse()
+        .map_err(|_| "a request's id is req_ and 32 characters; answers have it in `x-request-id`")
+}
+
+fn grant_id(text: &str) -> Result<TransferId, &'static str> {
+    text.parse()
+        .map_err(|_| "a grant's id is xfer_ and 32 characters; `tollgate credits list ID` shows them")
 }
 
 fn subscription_id(text: &str) -> Result<SubscriptionId, &'static str> {

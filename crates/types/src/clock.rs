@@ -39,6 +39,17 @@ impl Timestamp {
         Duration::from_micros(micros.cast_unsigned())
     }
 
+    /// The instant that a text says: RFC 3339 (`2026-11-20T13:30:00Z`), or a date (`2026-11-20`), which is its midnight in
+    /// UTC.
+    pub fn parse(text: &str) -> Option<Self> {
+        let of_date = || {
+            let date = text.parse::<jiff::civil::Date>().ok()?;
+            Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+        };
+        let instant = text.parse::<jiff::Timestamp>().ok().or_else(of_date)?;
+        Some(Self(instant.as_microsecond()))
+    }
+
     /// RFC 3339 text in UTC, such as `2026-11-20T13:30:00.000001Z`.
     pub fn to_rfc3339(self) -> String {
         match jiff::Timestamp::from_microsecond(self.0) {

@@ -1,4 +1,4 @@
-//! The books in one snapshot. Five tables are read side by side in order of account, so that books of any size pass
+//! The books in one snapshot. Seven tables are read side by side in order of account, so that books of any size pass
 //! through a little memory.
 
 use std::collections::VecDeque;
@@ -7,13 +7,16 @@ use sqlx::postgres::PgRow;
 use sqlx::{Connection, PgConnection};
 use tokio::sync::mpsc;
 use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
-use tollgate_storage::{AuditVisitor, LedgerAccount, LedgerBalance, PriceRecord, Result, UsageRow};
+use tollgate_storage::{
+    AuditVisitor, LedgerAccount, LedgerBalance, Lot, PriceRecord, Refund, Result, UsageRow,
+};
 use tollgate_types::{AccountId, HoldId};
 
 use super::error::while_running;
 use super::pool::{Pool, lost};
 use super::rows::{self, IdBytes};
-use crate::rows::{PriceColumns, UsageColumns, plan_from};
+use super::usage::usage_columns;
+use crate::rows::{LotColumns, PriceColumns, RefundColumns, UsageColumns, plan_from};
 
 /// Rows that travel together.
 const CHUNK: usize = 1000;
@@ -22,9 +25,11 @@ enum Shown {
     Price(Box<PriceRecord>),
     Account(AccountId),
     Balance(LedgerBalance),
+    Lot(Box<Lot>),
     Hold(OpenHold),
     Transfer(TransferRow),
     Usage(Box<UsageRow>),
+    Refund(Box<Refund>),
     AccountEnd,
     Unreadable(String),
 }
@@ -46,9 +51,11 @@ fn visit(visitor: &mut dyn AuditVisitor, shown: Shown) {
         Shown::Price(price) => visitor.price(price.version, &price.model, &price.prices),
         Shown::Account(account) => visitor.account(account),
         Shown::Balance(balance) => visitor.balance(balance),
+        Shown::Lot(lot) => visitor.lot(&lot),
         Shown::Hold(hold) => visitor.hold(hold),
         Shown::Transfer(transfer) => visitor.transfer(transfer),
         Shown::Usage(row) => visitor.usage(&row),
+        Shown::Refund(refund) => visitor.refund(&refund),
         Shown::AccountEnd => visitor.account_end(),
         Shown::Unreadable(what) => visitor.unreadable(what),
     }
@@ -91,7 +98,7 @@ async fn read_prices(connection: &mut PgConnection, out: &mut Chunks) -> Result<
 async fn read_books(connection: &mut PgConnection, out: &mut Chunks) -> Result<()> {
     let mut accounts = Table::open(connection, &ACCOUNTS).await?;
     let mut tables = Vec::new();
-    for source in [&BALANCES, &HOLDS, &TRANSFERS, &USAGE] {
+    for source in [&BALANCES, &LOTS, &HOLDS, &TRANSFERS, &USAGE, &REFUNDS] {
         tables.push(Table::open(connection, source).await?);
     }
     while let Some(row) = accounts.next(connection).await? {
@@ -138,6 +145,13 @@ static BALANCES: Source = Source {
     },
 };
 
+static LOTS: Source = Source {
+    name: "credit_lot",
+    declare: "DECLARE lots CURSOR FOR SELECT * FROM credit_lot ORDER BY account_id, id",
+    fetch: "FETCH 1000 FROM lots",
+    convert: |row| Ok(Shown::Lot(Box::new(rows::whole::<LotColumns, _>(row)?))),
+};
+
 static HOLDS: Source = Source {
     name: "hold",
     declare: "DECLARE holds CURSOR FOR SELECT * FROM hold ORDER BY account_id, id",
@@ -162,12 +176,24 @@ static TRANSFERS: Source = Source {
 
 static USAGE: Source = Source {
     name: "usage_row",
-    declare: "DECLARE usage_rows CURSOR FOR SELECT * FROM usage_row ORDER BY account_id, id",
+    declare: concat!(
+        "DECLARE usage_rows CURSOR FOR SELECT ",
+        usage_columns!(),
+        " FROM usage_row ORDER BY account_id, id"
+    ),
     fetch: "FETCH 1000 FROM usage_rows",
     convert: |row| Ok(Shown::Usage(Box::new(rows::whole::<UsageColumns, _>(row)?))),
 };
 
-fn transfer(row: &PgRow) -> Result<TransferRow> {
+static REFUNDS: Source = Source {
+    name: "refund",
+    declare: "DECLARE refunds CURSOR FOR SELECT * FROM refund ORDER BY account_id, id",
+    fetch: "FETCH 1000 FROM refunds",
+    convert: |row| Ok(Shown::Refund(Box::new(rows::whole::<RefundColumns, _>(row)?))),
+};
+
+/// A row of `transfer`.
+pub(super) fn transfer(row: &PgRow) -> Result<TransferRow> {
     let entry = rows::id(row, "entry_id")?;
     let subject = rows::name(row, "subject", |name| TransferSubject::parse(name, entry))?;
     let leg: i16 = rows::get(row, "leg")?;

@@ -1,4 +1,4 @@
-//! The books. Each call is one statement, which is one transaction: it is carried out as a whole or not at all.
+//! The books. A call's steps are one statement each, which is one transaction: it is carried out as a whole or not at all.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tollgate_storage::{
 use tollgate_types::{AccountId, Credits, Timestamp, Unit};
 
 use super::pool::Pool;
-use super::{audit, error, rows, subscription};
+use super::{audit, error, lot, rows, subscription};
 use crate::rows::{SubscriptionColumns, quantity_column, version_column};
 
 pub(super) struct Ledger(pub(super) Arc<Pool>);
@@ -75,16 +75,7 @@ impl LedgerStore for Ledger {
     }
 
     async fn grant(&self, grant: Grant) -> Result<Balance> {
-        let statement = sqlx::query("SELECT credits, held FROM grant_credits($1, $2, $3, $4)")
-            .bind(grant.account.as_u128().to_be_bytes())
-            .bind(grant.id.as_u128().to_be_bytes())
-            .bind(grant.amount.nanos())
-            .bind(grant.at.as_micros());
-        let row = self.0.one(statement).await?;
-        Ok(Balance {
-            credits: rows::credits(&row, "credits")?,
-            held: rows::credits(&row, "held")?,
-        })
+        lot::grant(&self.0, grant).await
     }
 
     async fn spendable(

@@ -1,6 +1,6 @@
 //! The PostgreSQL engine: several nodes on one database.
 //!
-//! Hold, settle and grant are one round trip each, to functions that the migrations define; the row of an account's
+//! Hold and settle are one round trip each, to functions that the migrations define; the row of an account's
 //! credits is the lock that orders everything that moves them. The connections must be to a primary, with a
 //! transaction or a session for each call: a pooler in front must keep prepared statements and start-up options.
 
@@ -10,8 +10,11 @@ mod error;
 mod idempotency;
 mod key;
 mod ledger;
+mod lot;
 mod pool;
 mod price;
+mod refund;
+mod report;
 mod response;
 mod rows;
 mod schema;
@@ -87,7 +90,9 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         accounts: Arc::new(account::Accounts(pool.clone())),
         keys: Arc::new(key::Keys(pool.clone())),
         ledger: Arc::new(ledger::Ledger(pool.clone())),
+        lots: Arc::new(lot::Lots(pool.clone())),
         usage: Arc::new(usage::UsageRows(pool.clone())),
+        reports: Arc::new(report::Reports(pool.clone())),
         prices: Arc::new(price::PriceVersions(pool.clone())),
         responses: Arc::new(response::Responses(pool.clone())),
         subscriptions: Arc::new(subscription::Subscriptions(pool.clone())),

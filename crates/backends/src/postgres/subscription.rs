@@ -198,7 +198,7 @@ async fn carry_out(
 }
 
 /// Locks the account; answers its credits.
-async fn lock(connection: &mut PgConnection, account: AccountId) -> Result<Credits> {
+pub(super) async fn lock(connection: &mut PgConnection, account: AccountId) -> Result<Credits> {
     let statement = sqlx::query(
         "SELECT balance FROM ledger_account WHERE account_id = $1 AND kind = 'credits' FOR NO KEY UPDATE",
     );
@@ -210,8 +210,8 @@ async fn lock(connection: &mut PgConnection, account: AccountId) -> Result<Credi
     rows::credits(&row.ok_or_else(|| StorageError::not_found(account))?, "balance")
 }
 
-/// A node of the version before makes accounts without the ledger accounts of plans.
-async fn complete_book(connection: &mut PgConnection, account: AccountId) -> Result<()> {
+/// A node of the version before makes accounts without the ledger accounts that this one has more.
+pub(super) async fn complete_book(connection: &mut PgConnection, account: AccountId) -> Result<()> {
     let kinds: Vec<&'static str> = LedgerAccount::ALL.map(LedgerAccount::as_str).into();
     let statement = sqlx::query(
         "INSERT INTO ledger_account (account_id, kind, balance) SELECT $1, kind, 0 FROM unnest($2::text[]) AS kinds (kind)
@@ -245,7 +245,8 @@ async fn pay(
     Ok(true)
 }
 
-async fn move_credits(
+/// Moves an amount from one ledger account to another. The caller has the account's lock.
+pub(super) async fn move_credits(
     connection: &mut PgConnection,
     account: AccountId,
     (entry, subject, leg, amount): (TransferId, &'static str, Leg, Credits),
@@ -283,7 +284,8 @@ async fn note(
     execute(connection, statement).await
 }
 
-async fn execute(connection: &mut PgConnection, statement: Statement) -> Result<()> {
+/// Executes a statement of a transaction.
+pub(super) async fn execute(connection: &mut PgConnection, statement: Statement) -> Result<()> {
     statement
         .execute(connection)
         .await

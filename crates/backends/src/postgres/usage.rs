@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use tollgate_storage::{Result, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
-use tollgate_types::{AccountId, KeyId, Timestamp};
+use tollgate_types::{AccountId, KeyId, RequestId, Timestamp};
 
 use super::error::corrupt;
 use super::pool::{Pool, Statement};
@@ -16,7 +16,7 @@ pub(super) struct UsageRows(pub(super) Arc<Pool>);
 
 /// What [`bind_filter`] binds, in its order.
 macro_rules! filtered {
-    ($before:literal, $after:literal) => {
+    ($before:expr, $after:literal) => {
         concat!(
             $before,
             " WHERE account_id = $1
@@ -31,8 +31,24 @@ macro_rules! filtered {
     };
 }
 
+/// The columns of [`UsageColumns`] out of `usage_row`.
+macro_rules! usage_columns {
+    () => {
+        "usage_row.*, (SELECT COALESCE(sum(credits + allowance), 0)::BIGINT FROM refund
+            WHERE refund.account_id = usage_row.account_id AND refund.hold_id = usage_row.id) AS refunded"
+    };
+}
+pub(super) use usage_columns;
+
+// A request's hold has the request's own value: a look at each account's rows finds it without an index of its own.
+const OF_REQUEST: &str = concat!(
+    "SELECT ",
+    usage_columns!(),
+    " FROM account JOIN usage_row ON usage_row.account_id = account.id AND usage_row.id = $1"
+);
+
 const LIST: &str = filtered!(
-    "SELECT * FROM usage_row",
+    concat!("SELECT ", usage_columns!(), " FROM usage_row"),
     "AND ($8::bytea IS NULL OR id < $8) ORDER BY id DESC LIMIT $9"
 );
 
@@ -68,6 +84,12 @@ impl UsageStore for UsageRows {
             .bind(i64::from(page.limit));
         let found = self.0.all(statement).await?;
         found.iter().map(rows::whole::<UsageColumns, _>).collect()
+    }
+
+    async fn of_request(&self, request: RequestId) -> Result<Option<UsageRow>> {
+        let statement = sqlx::query(OF_REQUEST).bind(request.as_u128().to_be_bytes());
+        let row = self.0.optional(statement).await?;
+        row.as_ref().map(rows::whole::<UsageColumns, _>).transpose()
     }
 
     async fn totals(

@@ -7,23 +7,32 @@ use tokio::sync::mpsc;
 use tollgate_storage::audit::{
     AuditVisitor, LedgerAccount, LedgerBalance, Leg, OpenHold, TransferRow, TransferSubject,
 };
-use tollgate_storage::{PriceRecord, Result, UsageRow};
+use tollgate_storage::{Lot, PriceRecord, Refund, Result, UsageRow};
 use tollgate_types::{AccountId, Credits, HoldId, Timestamp};
 
+use super::usage::usage_columns;
 use super::writer::execute;
 use super::{Core, stopped};
-use crate::rows::{PriceColumns, UsageColumns, corrupt, id_bytes, id_from, plan_from, storage_error};
+use crate::rows::{
+    LotColumns, PriceColumns, RefundColumns, UsageColumns, corrupt, id_bytes, id_from, plan_from,
+    storage_error,
+};
 
 const PRICES: &str = "SELECT version, model, prices, created_at FROM price_version ORDER BY version";
 const ACCOUNTS: &str = "SELECT id FROM account ORDER BY id";
 const BALANCES: &str = "SELECT kind, balance FROM ledger_account WHERE account_id = $1";
+const LOTS: &str = "SELECT account_id, id, kind, amount, remaining, expired, withdrawn, priority, expires_at, note, \
+    created_at FROM credit_lot WHERE account_id = $1";
 const HOLDS: &str =
     "SELECT id, amount, expires_at, allowance, plan_name, window_id FROM hold WHERE account_id = $1";
 const TRANSFERS: &str = "SELECT entry_id, leg, subject, debit, credit, amount, created_at FROM transfer \
     WHERE account_id = $1";
-const USAGE: &str = "SELECT account_id, id, key_id, request_id, endpoint, model, provider, price_version, held, \
-    charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, outcome, \
-    estimated, created_at, first_at, ended_at, included, plan_name, window_id FROM usage_row WHERE account_id = $1";
+const USAGE: &str = concat!(
+    "SELECT ",
+    usage_columns!(),
+    " FROM usage_row WHERE usage_row.account_id = $1"
+);
+const REFUNDS: &str = "SELECT id, account_id, hold_id, credits, allowance, reason, created_at FROM refund WHERE account_id = $1";
 
 /// How many things travel to the visitor together.
 const TOGETHER: usize = 256;
@@ -35,9 +44,11 @@ enum Shown {
     Price(Box<PriceRecord>),
     Account(AccountId),
     Balance(LedgerBalance),
+    Lot(Box<Lot>),
     Hold(OpenHold),
     Transfer(TransferRow),
     Usage(Box<UsageRow>),
+    Refund(Box<Refund>),
     AccountEnd,
     Unreadable(String),
 }
@@ -69,9 +80,11 @@ fn show(visitor: &mut dyn AuditVisitor, shown: Shown) {
         Shown::Price(record) => visitor.price(record.version, &record.model, &record.prices),
         Shown::Account(account) => visitor.account(account),
         Shown::Balance(balance) => visitor.balance(balance),
+        Shown::Lot(lot) => visitor.lot(&lot),
         Shown::Hold(hold) => visitor.hold(hold),
         Shown::Transfer(transfer) => visitor.transfer(transfer),
         Shown::Usage(row) => visitor.usage(&row),
+        Shown::Refund(refund) => visitor.refund(&refund),
         Shown::AccountEnd => visitor.account_end(),
         Shown::Unreadable(what) => visitor.unreadable(what),
     }
@@ -121,9 +134,11 @@ async fn show_all(connection: &mut SqliteConnection, mut shower: Shower) -> Resu
         };
         shower.show(Shown::Account(account)).await?;
         show_rows(connection, &mut shower, BALANCES, Some(account), balance).await?;
+        show_rows(connection, &mut shower, LOTS, Some(account), lot).await?;
         show_rows(connection, &mut shower, HOLDS, Some(account), open_hold).await?;
         show_rows(connection, &mut shower, TRANSFERS, Some(account), transfer).await?;
         show_rows(connection, &mut shower, USAGE, Some(account), usage).await?;
+        show_rows(connection, &mut shower, REFUNDS, Some(account), refund).await?;
         shower.show(Shown::AccountEnd).await?;
     }
     shower.send().await
@@ -161,6 +176,11 @@ fn balance(row: &SqliteRow) -> Result<Shown> {
     }))
 }
 
+fn lot(row: &SqliteRow) -> Result<Shown> {
+    let columns = LotColumns::from_row(row).map_err(storage_error)?;
+    Lot::try_from(columns).map(|lot| Shown::Lot(Box::new(lot)))
+}
+
 fn open_hold(row: &SqliteRow) -> Result<Shown> {
     Ok(Shown::Hold(OpenHold {
         id: HoldId::from_u128(id(row, "id")?),
@@ -175,10 +195,15 @@ fn open_hold(row: &SqliteRow) -> Result<Shown> {
 }
 
 fn transfer(row: &SqliteRow) -> Result<Shown> {
+    transfer_row(row).map(Shown::Transfer)
+}
+
+/// A row of `transfer`.
+pub(super) fn transfer_row(row: &SqliteRow) -> Result<TransferRow> {
     let entry = id(row, "entry_id")?;
     let subject: &str = row.try_get("subject").map_err(storage_error)?;
     let leg: i64 = row.try_get("leg").map_err(storage_error)?;
-    Ok(Shown::Transfer(TransferRow {
+    Ok(TransferRow {
         subject: TransferSubject::parse(subject, entry)
             .ok_or_else(|| corrupt(format!("transfer subject '{subject}'")))?,
         leg: i16::try_from(leg)
@@ -189,12 +214,17 @@ fn transfer(row: &SqliteRow) -> Result<Shown> {
         credit: ledger_account(row, "credit")?,
         amount: Credits::from_nanos(row.try_get("amount").map_err(storage_error)?),
         created_at: Timestamp::from_micros(row.try_get("created_at").map_err(storage_error)?),
-    }))
+    })
 }
 
 fn usage(row: &SqliteRow) -> Result<Shown> {
     let columns = UsageColumns::from_row(row).map_err(storage_error)?;
     UsageRow::try_from(columns).map(|row| Shown::Usage(Box::new(row)))
+}
+
+fn refund(row: &SqliteRow) -> Result<Shown> {
+    let columns = RefundColumns::from_row(row).map_err(storage_error)?;
+    Refund::try_from(columns).map(|refund| Shown::Refund(Box::new(refund)))
 }
 
 fn id(row: &SqliteRow, column: &str) -> Result<u128> {
@@ -208,4 +238,4 @@ fn ledger_account(row: &SqliteRow, column: &str) -> Result<LedgerAccount> {
 
 /// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[PRICES, ACCOUNTS, BALANCES, HOLDS, TRANSFERS, USAGE];
+pub(super) const STATEMENTS: &[&str] = &[PRICES, ACCOUNTS, BALANCES, LOTS, HOLDS, TRANSFERS, USAGE, REFUNDS];

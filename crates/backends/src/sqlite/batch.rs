@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tollgate_storage::Settlement;
+use tollgate_storage::{Refund, Settlement};
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, PriceVersion, Unit};
 
@@ -16,6 +16,7 @@ pub(super) struct Batch {
     stored: Vec<Arc<Hold>>,
     resolved: Vec<ResolvedCall>,
     windows: Vec<Window>,
+    refunds: Vec<Refund>,
     moves: IdMap<AccountId, Moves>,
     last: u64,
 }
@@ -43,6 +44,7 @@ pub(super) struct Moves {
     pub(super) included: i64,
     pub(super) breakage: i64,
     pub(super) granted: i64,
+    pub(super) refunded: i64,
 }
 
 /// What many calls have in common; it is given once for all of them.
@@ -72,6 +74,11 @@ impl Batch {
         &self.windows
     }
 
+    /// Charges that were given back.
+    pub(super) fn refunds(&self) -> &[Refund] {
+        &self.refunds
+    }
+
     /// Resolved holds whose row goes.
     pub(super) fn gone(&self) -> Vec<HoldKey> {
         let gone = self.resolved.iter().filter(|call| call.is_stored);
@@ -80,7 +87,8 @@ impl Batch {
 
     /// Whether nothing is to be written.
     pub(super) fn is_empty(&self) -> bool {
-        self.stored.is_empty() && self.resolved.is_empty() && self.windows.is_empty() && self.last == 0
+        let has_no_calls = self.stored.is_empty() && self.resolved.is_empty();
+        has_no_calls && self.windows.is_empty() && self.refunds.is_empty() && self.last == 0
     }
 
     /// How many calls there are.
@@ -139,6 +147,16 @@ impl Batch {
         moves.breakage += closed;
         moves.granted -= opened;
         self.windows.push(window);
+    }
+
+    /// Stores a charge that was given back.
+    pub(super) fn give_back(&mut self, refund: Refund) {
+        let (credits, allowance) = (refund.credits.nanos(), refund.allowance.nanos());
+        let moves = self.moves.entry(refund.account).or_default();
+        moves.credits += credits;
+        moves.allowance += allowance;
+        moves.refunded -= credits + allowance;
+        self.refunds.push(refund);
     }
 
     /// Calls by kind, each kind in the order of the tables, so that neighbours are written one after another.

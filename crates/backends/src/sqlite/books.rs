@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use tollgate_storage::lot::Funds;
 use tollgate_storage::subscription::{Draw, window_entry};
 use tollgate_storage::{Balance, PlanUse, Subscription};
 use tollgate_types::{AccountId, Credits, Timestamp};
@@ -25,6 +26,8 @@ pub(super) struct Sums {
     pub(super) credits: i64,
     /// What is held.
     pub(super) held: i64,
+    /// How much of that is of an allowance.
+    pub(super) drawn: i64,
     /// What calls have cost, the overrun and what allowances paid included.
     pub(super) revenue: i64,
     /// What is left of the open week of the plan.
@@ -64,6 +67,14 @@ impl Sums {
             .as_ref()
             .and_then(|plan| Some((plan.terms.id, plan.window?)));
         open.is_some_and(|(subscription, number)| window_entry(subscription, number) == used.window)
+    }
+
+    /// What of the book is credits.
+    pub(super) fn funds(&self) -> Funds {
+        Funds {
+            available: Credits::from_nanos(self.credits),
+            held: Credits::from_nanos(self.held - self.drawn),
+        }
     }
 
     /// As the port says it.

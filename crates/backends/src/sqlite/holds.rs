@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tollgate_types::{Credits, HoldId, Timestamp};
+use tollgate_types::{AccountId, Credits, HoldId, Timestamp};
 
 use super::books::Book;
 use super::ids::{HoldKey, IdMap, lock, shard_of};
@@ -124,6 +124,20 @@ impl Holds {
         expired
     }
 
+    /// Open holds of an account: when each was accepted, and how much of credits it holds.
+    pub(super) fn of(&self, account: AccountId) -> Vec<(Timestamp, i64)> {
+        let mut open = Vec::new();
+        for shard in &self.shards {
+            open.extend(lock(shard).known.values().filter_map(|known| match known {
+                Known::Open { hold, .. } if hold.account == account => {
+                    Some((hold.created_at, hold.credits()))
+                }
+                _ => None,
+            }));
+        }
+        open
+    }
+
     /// Forgets everywhere what need not be remembered.
     pub(super) fn forget(&self, committed: u64, now_micros: u64) {
         for shard in &self.shards {
@@ -135,7 +149,6 @@ impl Holds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate_types::AccountId;
 
     fn key(id: u128) -> HoldKey {
         (AccountId::from_u128(1), HoldId::from_u128(id))

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
-use tollgate_storage::{Result, Settlement, StorageError, StorageErrorKind};
+use tollgate_storage::{Refund, Result, Settlement, StorageError, StorageErrorKind};
 
 use super::ids::lock;
 use super::record::{Frame, Hold, Week, Window};
@@ -49,6 +49,13 @@ pub(super) enum Entry {
         seq: u64,
         /// Which.
         window: Window,
+    },
+    /// A charge was given back.
+    Refund {
+        /// Its place in the journal.
+        seq: u64,
+        /// What.
+        refund: Refund,
     },
 }
 
@@ -146,6 +153,7 @@ impl Journal {
             Entry::Hold { hold, .. } => tail.frame.hold(seq, hold),
             Entry::Settle { settlement, week, .. } => tail.frame.settle(seq, settlement, *week),
             Entry::Window { window, .. } => tail.frame.window(seq, window),
+            Entry::Refund { refund, .. } => tail.frame.refund(seq, refund),
         };
         if !tail.segment.append(bytes) {
             let bytes = bytes.len();

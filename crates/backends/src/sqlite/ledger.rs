@@ -1,4 +1,4 @@
-//! Holds and settlements: decided in memory, written to the journal, answered. Grants: written to the database first.
+//! Holds and settlements: decided in memory, written to the journal, answered.
 //!
 //! Locks are taken in this order: the shard of the hold, the sums of the book, the journal. All are held only for a
 //! few instructions and one `write`, and never across an await.
@@ -28,8 +28,6 @@ use super::{Core, Sqlite, audit};
 use crate::rows::{id_bytes, storage_error};
 
 const CHARGE: &str = "SELECT charge FROM usage_row WHERE account_id = $1 AND id = $2";
-const GRANTED_BEFORE: &str = "SELECT account_id FROM transfer WHERE leg = 0 AND entry_id = $1";
-const GRANTED: &str = "SELECT -balance FROM ledger_account WHERE account_id = $1 AND kind = 'cash'";
 const MOVE: &str = "UPDATE ledger_account SET balance = balance + $3 WHERE account_id = $1 AND kind = $2";
 const TRANSFER: &str = "INSERT INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, created_at) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -71,20 +69,9 @@ impl LedgerStore for Sqlite {
     }
 
     async fn grant(&self, grant: Grant) -> Result<Balance> {
-        if grant.amount <= Credits::ZERO {
-            return Err(conflict("the amount of a grant is not above zero"));
-        }
-        let book = self.book(grant.account)?;
-        let amount = grant.amount.nanos();
-        self.write(
-            move |connection| Box::pin(write_grant(connection, grant)),
-            move |is_new| {
-                let mut sums = lock(&book.sums);
-                sums.credits += if is_new { amount } else { 0 };
-                sums.balance()
-            },
-        )
-        .await
+        let core = self.0.core.clone();
+        self.carry_through(async move { core.grant_lot(grant).await })
+            .await
     }
 
     async fn spendable(
@@ -172,6 +159,7 @@ impl Core {
         sums.credits -= hold.credits();
         sums.allowance -= hold.allowance();
         sums.held += hold.amount.nanos();
+        sums.drawn += hold.allowance();
         shard.open(hold, seq, book.clone());
         let available = sums.balance().credits;
         Ok(ControlFlow::Break(HoldOutcome::Held { available }))
@@ -252,7 +240,7 @@ impl Core {
             Some(share) if !sums.is_open(&share.plan) => Week::Closed,
             _ => Week::Open,
         };
-        let (split, amount) = (hold.split(charge, week), hold.amount.nanos());
+        let (split, amount, drawn) = (hold.split(charge, week), hold.amount.nanos(), hold.allowance());
         let seq = self.append(|seq| Entry::Settle {
             seq,
             hold_seq,
@@ -263,6 +251,7 @@ impl Core {
         sums.credits += split.released;
         sums.allowance += split.returned;
         sums.held -= amount;
+        sums.drawn -= drawn;
         sums.revenue = revenue;
         let now = self.clock.monotonic_micros();
         shard.resolve(key, charge, seq, now);
@@ -274,7 +263,8 @@ impl Core {
         })
     }
 
-    fn append(&self, entry: impl FnOnce(u64) -> Entry) -> Result<u64> {
+    /// Writes a record; the caller has the sums of the book.
+    pub(super) fn append(&self, entry: impl FnOnce(u64) -> Entry) -> Result<u64> {
         let (seq, queued) = self.journal.append(entry)?;
         if queued == 1 || queued == self.commit_records {
             self.inbox.wake();
@@ -375,40 +365,6 @@ async fn stored_charge(
     Ok(charge.map(Credits::from_nanos))
 }
 
-/// Writes the grant; answers whether it is new.
-async fn write_grant(connection: &mut SqliteConnection, grant: Grant) -> Result<bool> {
-    let (account, id) = (id_bytes(grant.account.as_u128()), id_bytes(grant.id.as_u128()));
-    let before: Option<Vec<u8>> = sqlx::query_scalar(GRANTED_BEFORE)
-        .bind(id.clone())
-        .fetch_optional(&mut *connection)
-        .await
-        .map_err(storage_error)?;
-    match before {
-        Some(owner) if owner == account => return Ok(false),
-        Some(_) => return Err(conflict(format!("{} was granted to another account", grant.id))),
-        None => {}
-    }
-    let granted: i64 = sqlx::query_scalar(GRANTED)
-        .bind(account.clone())
-        .fetch_one(&mut *connection)
-        .await
-        .map_err(storage_error)?;
-    let amount = grant.amount.nanos();
-    if granted.checked_add(amount).is_none() {
-        return Err(conflict("the sum of all grants does not fit"));
-    }
-    let transfer = Transfer {
-        account: grant.account,
-        entry: grant.id,
-        subject: "grant",
-        leg: Leg::Grant,
-        amount: grant.amount,
-        at: grant.at,
-    };
-    transfer.carry_out(connection).await?;
-    Ok(true)
-}
-
 /// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[CHARGE, GRANTED_BEFORE, GRANTED, MOVE, TRANSFER];
+pub(super) const STATEMENTS: &[&str] = &[CHARGE, MOVE, TRANSFER];

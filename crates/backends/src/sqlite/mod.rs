@@ -21,9 +21,12 @@ mod journal;
 mod key;
 mod ledger;
 mod lock;
+mod lot;
 mod price;
 mod record;
 mod recover;
+mod refund;
+mod report;
 mod response;
 mod segment;
 mod statements;
@@ -110,7 +113,9 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         accounts: Arc::new(engine.clone()),
         keys: Arc::new(engine.clone()),
         ledger: Arc::new(engine.clone()),
+        lots: Arc::new(engine.clone()),
         usage: Arc::new(engine.clone()),
+        reports: Arc::new(engine.clone()),
         prices: Arc::new(engine.clone()),
         responses: Arc::new(engine.clone()),
         subscriptions: Arc::new(engine.clone()),
@@ -148,7 +153,7 @@ async fn start(
         commit_after: config.commit_after,
         committed: AtomicU64::new(recovered.last),
         failing: AtomicBool::new(false),
-        subscribing: tokio::sync::Mutex::default(),
+        changing: tokio::sync::Mutex::default(),
         readers: database.readers(config.readers),
         runtime: runtime.clone(),
         tracker: tracker.clone(),
@@ -242,8 +247,8 @@ struct Core {
     committed: AtomicU64,
     /// Whether the last transaction failed.
     failing: AtomicBool,
-    /// Held while a subscription is changed.
-    subscribing: tokio::sync::Mutex<()>,
+    /// Held while anything but a call moves credits.
+    changing: tokio::sync::Mutex<()>,
     readers: SqlitePool,
     runtime: Handle,
     tracker: TaskTracker,
@@ -284,6 +289,15 @@ impl Core {
             .spawn_on(reading, &self.runtime)
             .await
             .map_err(stopped)?
+    }
+
+    /// Does it to its end, even when whoever asked goes away.
+    async fn carry_through<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let work = self.tracker.spawn_on(work, &self.runtime);
+        work.await.map_err(stopped)?
     }
 
     /// Returns when everything appended so far is in the database; open holds may still be in the journal alone.

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use tollgate_storage::{NewHold, PlanUse, Settlement};
+use tollgate_storage::{NewHold, PlanUse, Refund, Settlement};
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
@@ -27,6 +27,7 @@ const HOLD_WITH_PLAN: u8 = 4;
 /// A resolution with every class, in a week that is closed.
 const SETTLE_IN_CLOSED_WEEK: u8 = 5;
 const WINDOW: u8 = 6;
+const REFUND: u8 = 7;
 
 /// A hold that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +143,8 @@ pub(super) enum Record {
     Settle(Settlement, Week),
     /// A week of a plan was opened.
     Window(Window),
+    /// A charge was given back.
+    Refund(Refund),
 }
 
 /// A record on its way to the disk. Its memory is used again for the next one.
@@ -205,6 +208,19 @@ impl Frame {
         frame.optional(window.closed, Frame::week);
         frame.week(window.opened);
         frame.number(window.at.as_micros());
+        self.seal()
+    }
+
+    /// Becomes the frame of a refund.
+    pub(super) fn refund(&mut self, seq: u64, refund: &Refund) -> &[u8] {
+        let frame = self.begin(seq, REFUND);
+        frame.id(refund.id.as_u128());
+        frame.id(refund.account.as_u128());
+        frame.id(refund.hold.as_u128());
+        frame.number(refund.credits.nanos());
+        frame.number(refund.allowance.nanos());
+        frame.text(&refund.reason);
+        frame.number(refund.created_at.as_micros());
         self.seal()
     }
 
@@ -309,6 +325,7 @@ fn decode(fields: &mut Fields<'_>) -> Option<(u64, Record)> {
         SETTLE_WIDE => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Open),
         SETTLE_IN_CLOSED_WEEK => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Closed),
         WINDOW => Record::Window(decode_window(fields)?),
+        REFUND => Record::Refund(decode_refund(fields)?),
         _ => return None,
     };
     fields.0.is_empty().then_some((seq, record))
@@ -347,6 +364,18 @@ fn decode_window(fields: &mut Fields<'_>) -> Option<Window> {
         closed: fields.optional(Fields::week)?,
         opened: fields.week()?,
         at: Timestamp::from_micros(fields.number()?),
+    })
+}
+
+fn decode_refund(fields: &mut Fields<'_>) -> Option<Refund> {
+    Some(Refund {
+        id: TransferId::from_u128(fields.id()?),
+        account: AccountId::from_u128(fields.id()?),
+        hold: HoldId::from_u128(fields.id()?),
+        credits: Credits::from_nanos(fields.number()?),
+        allowance: Credits::from_nanos(fields.number()?),
+        reason: fields.text()?.to_owned(),
+        created_at: Timestamp::from_micros(fields.number()?),
     })
 }
 
@@ -495,6 +524,23 @@ mod tests {
             read(&mut rest),
             Next::Record(4, Record::Settle(settlement(), Week::Closed))
         );
+        assert_eq!(read(&mut rest), Next::End { torn: 0 });
+    }
+
+    #[test]
+    fn records_of_refunds_round_trip() {
+        let refund = Refund {
+            id: TransferId::from_u128(1),
+            account: AccountId::from_u128(2),
+            hold: HoldId::from_u128(3),
+            credits: Credits::from_nanos(4),
+            allowance: Credits::ZERO,
+            reason: "größer".to_owned(),
+            created_at: Timestamp::from_micros(-5),
+        };
+        let bytes = Frame::default().refund(1, &refund).to_vec();
+        let mut rest = bytes.as_slice();
+        assert_eq!(read(&mut rest), Next::Record(1, Record::Refund(refund)));
         assert_eq!(read(&mut rest), Next::End { torn: 0 });
     }
 

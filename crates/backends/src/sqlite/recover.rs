@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{FromRow, Row};
-use tollgate_storage::{Result, Settlement, Subscription};
+use tollgate_storage::subscription::window_entry;
+use tollgate_storage::{Refund, Result, Settlement, Subscription};
+use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Clock, Credits, HoldId, KeyId, RequestId, Timestamp};
 
 use super::batch::{Batch, ResolvedCall};
@@ -28,6 +30,7 @@ const MARK: &str = "SELECT installation, committed, clean FROM journal_mark";
 const OPEN_HOLDS: &str = "SELECT account_id, id, key_id, request_id, amount, price_version, model, endpoint, \
     created_at, expires_at, allowance, plan_name, window_id FROM hold";
 const IS_RESOLVED: &str = "SELECT EXISTS (SELECT 1 FROM usage_row WHERE account_id = $1 AND id = $2)";
+const IS_WRITTEN: &str = "SELECT EXISTS (SELECT 1 FROM transfer WHERE account_id = $1 AND entry_id = $2)";
 pub(super) const BALANCES: &str = "SELECT account_id, kind, balance FROM ledger_account";
 const PLANS: &str = "SELECT id, account_id, product, subject, price, cadence, payer, allowance, anchor, period, \
     paid_through, cancel_at_period_end, past_due_since, state, window_number FROM subscription \
@@ -63,12 +66,14 @@ struct Left {
 enum Event {
     Settled(Settlement, Week),
     Opened(Window),
+    GivenBack(Refund),
 }
 
 /// What is taken over from the journal.
 enum Taken {
     Call(ResolvedCall),
     Window(Window),
+    Refund(Refund),
 }
 
 /// Brings the database up to date with the journal and reads it.
@@ -105,6 +110,7 @@ pub(super) async fn recover(
         let book = books
             .get(hold.account)
             .ok_or_else(|| corrupt(format!("{} has no book", hold.account)))?;
+        lock(&book.sums).drawn += hold.allowance();
         holds.shard(hold.id).open(hold, 0, book);
     }
     Ok(Recovered {
@@ -127,7 +133,10 @@ impl Left {
             Record::Settle(settlement, week) => {
                 self.events.insert(seq, Event::Settled(settlement, week));
             }
-            Record::Window(_) if seq <= committed => {}
+            Record::Window(_) | Record::Refund(_) if seq <= committed => {}
+            Record::Refund(refund) => {
+                self.events.insert(seq, Event::GivenBack(refund));
+            }
             Record::Window(window) => {
                 self.events.insert(seq, Event::Opened(window));
             }
@@ -147,19 +156,33 @@ impl Left {
                 open.insert(key, hold);
             }
         }
-        let taken = |event| match event {
-            Event::Opened(window) => Some(Taken::Window(window)),
-            Event::Settled(settlement, week) => {
-                let key = (settlement.account, settlement.hold);
-                Some(Taken::Call(ResolvedCall {
-                    hold: open.remove(&key)?,
-                    settlement,
-                    is_stored: stored.contains_key(&key),
-                    week,
-                }))
+        let mut ended = Vec::new();
+        for event in self.events.into_values() {
+            match event {
+                Event::Opened(window) => {
+                    let entry = window_entry(window.subscription, window.opened.0);
+                    if !is_written(connection, window.account, entry).await? {
+                        ended.push(Taken::Window(window));
+                    }
+                }
+                Event::GivenBack(refund) => {
+                    if !is_written(connection, refund.account, refund.id).await? {
+                        ended.push(Taken::Refund(refund));
+                    }
+                }
+                Event::Settled(settlement, week) => {
+                    let key = (settlement.account, settlement.hold);
+                    ended.extend(open.remove(&key).map(|hold| {
+                        Taken::Call(ResolvedCall {
+                            hold,
+                            settlement,
+                            is_stored: stored.contains_key(&key),
+                            week,
+                        })
+                    }));
+                }
             }
-        };
-        let ended = self.events.into_values().filter_map(taken).collect();
+        }
         Ok((ended, open))
     }
 }
@@ -203,6 +226,7 @@ async fn take_over(connection: &mut SqliteConnection, taken: Vec<Taken>) -> Resu
         taken.by_ref().take(TOGETHER).for_each(|taken| match taken {
             Taken::Call(call) => batch.resolve(call),
             Taken::Window(window) => batch.open_window(window),
+            Taken::Refund(refund) => batch.give_back(refund),
         });
         tracing::info!(calls = batch.len(), "taking over calls from the journal");
         execute(connection, "BEGIN IMMEDIATE").await?;
@@ -230,6 +254,20 @@ async fn is_resolved(connection: &mut SqliteConnection, (account, hold): HoldKey
     sqlx::query_scalar(IS_RESOLVED)
         .bind(id_bytes(account.as_u128()))
         .bind(id_bytes(hold.as_u128()))
+        .fetch_one(connection)
+        .await
+        .map_err(storage_error)
+}
+
+/// Whether the transfers of a week or a refund are in the database.
+async fn is_written(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    entry: TransferId,
+) -> Result<bool> {
+    sqlx::query_scalar(IS_WRITTEN)
+        .bind(id_bytes(account.as_u128()))
+        .bind(id_bytes(entry.as_u128()))
         .fetch_one(connection)
         .await
         .map_err(storage_error)
@@ -329,4 +367,12 @@ async fn books(connection: &mut SqliteConnection) -> Result<Books> {
 
 /// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[MARK, OPEN_HOLDS, IS_RESOLVED, BALANCES, PLANS, LARGEST];
+pub(super) const STATEMENTS: &[&str] = &[
+    MARK,
+    OPEN_HOLDS,
+    IS_RESOLVED,
+    IS_WRITTEN,
+    BALANCES,
+    PLANS,
+    LARGEST,
+];

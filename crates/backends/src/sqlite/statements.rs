@@ -13,6 +13,7 @@ use super::bulk::{Bulk, Values};
 use super::ids::HoldKey;
 use super::ledger::Transfer;
 use super::record::{Hold, Window};
+use super::refund;
 use crate::rows::{corrupt, id_bytes, quantity_column, storage_error, version_column};
 
 /// The statements that write a batch. A rule that they break undoes the whole transaction: the engine would be wrong.
@@ -102,6 +103,9 @@ impl BatchWriter {
         for window in batch.windows() {
             write_window(connection, window).await?;
         }
+        for refund in batch.refunds() {
+            refund::write(connection, refund).await?;
+        }
         for (kind, calls) in batch.by_kind() {
             let version = |values: &mut Values| bind_version(&kind, values);
             let common = |values: &mut Values| bind_kind(&kind, values);
@@ -137,6 +141,7 @@ impl BatchWriter {
             ),
             (LedgerAccount::Breakage, batch.moves(|moves| moves.breakage)),
             (LedgerAccount::GrantPlan, batch.moves(|moves| moves.granted)),
+            (LedgerAccount::RevenueRefunds, batch.moves(|moves| moves.refunded)),
         ] {
             self.move_balances(connection, account, &moves).await?;
         }

@@ -17,7 +17,7 @@ use super::account::conflict;
 use super::books::Book;
 use super::ids::lock;
 use super::ledger::Transfer;
-use super::{Core, Sqlite, stopped};
+use super::{Core, Sqlite};
 use crate::rows::{EventColumns, SubscriptionColumns, id_bytes, storage_error};
 
 const INSERT: &str = "INSERT INTO subscription (id, account_id, product, subject, price, cadence, payer, allowance, \
@@ -101,24 +101,13 @@ impl Taken {
 }
 
 impl Core {
-    /// Does it to its end, even when whoever asked goes away.
-    async fn carry_through(
-        &self,
-        work: impl Future<Output = Result<Payment>> + Send + 'static,
-    ) -> Result<Payment> {
-        self.tracker
-            .spawn_on(work, &self.runtime)
-            .await
-            .map_err(stopped)?
-    }
-
     async fn subscription(&self, id: SubscriptionId) -> Result<Option<Subscription>> {
         self.flush_resolved().await?;
         self.read(move |connection| Box::pin(get(connection, id))).await
     }
 
     async fn subscribe(&self, new: NewSubscription) -> Result<Payment> {
-        let _one_at_a_time = self.subscribing.lock().await;
+        let _one_at_a_time = self.changing.lock().await;
         let book = self.book(new.account)?;
         let subscription = Subscription::begin(new);
         let is_plan = subscription.terms.product == Product::Plan;
@@ -149,7 +138,7 @@ impl Core {
         change: Change,
         at: Timestamp,
     ) -> Result<Payment> {
-        let _one_at_a_time = self.subscribing.lock().await;
+        let _one_at_a_time = self.changing.lock().await;
         let before = self.subscription(id).await?;
         let before = before.ok_or_else(|| StorageError::not_found(id))?;
         let next = before.after(change, at)?;

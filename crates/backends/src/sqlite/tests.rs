@@ -6,8 +6,8 @@ use std::sync::Arc;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row, SqlSafeStr};
 use tollgate_storage::{
-    Account, AccountState, AccountStore, Balance, Engine, Grant, HoldOutcome, LedgerStore, Limits, NewHold,
-    StorageErrorKind,
+    Account, AccountState, AccountStore, Balance, Engine, Grant, HoldOutcome, LedgerStore, Limits, LotTerms,
+    NewHold, StorageErrorKind,
 };
 use tollgate_types::clock::SystemClock;
 use tollgate_types::id::TransferId;
@@ -16,7 +16,8 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timest
 use super::database::migrate;
 use super::statements::BatchWriter;
 use super::{
-    Sqlite, SqliteConfig, account, audit, idempotency, key, ledger, price, recover, response, subscription,
+    Sqlite, SqliteConfig, account, audit, idempotency, key, ledger, lot, price, recover, refund, report,
+    response, subscription, usage,
 };
 
 async fn schema() -> SqliteConnection {
@@ -43,10 +44,14 @@ fn statements() -> Vec<Arc<str>> {
         idempotency::STATEMENTS,
         key::STATEMENTS,
         ledger::STATEMENTS,
+        lot::STATEMENTS,
         price::STATEMENTS,
         recover::STATEMENTS,
         response::STATEMENTS,
+        refund::STATEMENTS,
+        report::STATEMENTS,
         subscription::STATEMENTS,
+        usage::STATEMENTS,
     ];
     let fixed = fixed.into_iter().flatten().map(|statement| Arc::from(*statement));
     fixed.chain(BatchWriter::new().statements()).collect()
@@ -62,6 +67,38 @@ fn every_statement_can_be_prepared() {
                 .await;
             assert!(prepared.is_ok(), "{statement}: {:?}", prepared.err());
         }
+    });
+}
+
+/// Accounts of the version before have what is left of their newest grants.
+#[test]
+fn balances_become_lots() {
+    block_on(async {
+        let mut connection = SqliteConnectOptions::new()
+            .in_memory(true)
+            .connect()
+            .await
+            .unwrap();
+        let before = "INSERT INTO account VALUES (x'01', '', 'active', NULL, NULL, 0), (x'02', '', 'active', NULL, NULL, 0);
+            INSERT INTO ledger_account SELECT id, kinds.column1, 0 FROM account CROSS JOIN
+                (VALUES ('cash'), ('credits'), ('hold'), ('allowance')) AS kinds;
+            UPDATE ledger_account SET balance = 11 WHERE account_id = x'01' AND kind = 'credits';
+            INSERT INTO hold (account_id, id, request_id, amount, allowance, price_version, model, endpoint, created_at,
+                expires_at) VALUES (x'01', x'09', x'09', 7, 3, 0, '', '', 0, 0);
+            INSERT INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, created_at) VALUES
+                (x'01', x'0a', 0, 'grant', 'cash', 'credits', 10, 1), (x'01', x'0b', 0, 'grant', 'cash', 'credits', 10, 3),
+                (x'01', x'0c', 0, 'grant', 'cash', 'credits', 10, 2), (x'02', x'0d', 0, 'grant', 'cash', 'credits', 10, 1)";
+        let migrations = sqlx::migrate!("migrations/sqlite");
+        for migration in migrations.iter() {
+            if migration.version == 7 {
+                connection.execute(before).await.unwrap();
+            }
+            connection.execute(migration.sql.clone()).await.unwrap();
+        }
+        let lots = "SELECT hex(id), amount, remaining FROM credit_lot ORDER BY account_id, created_at";
+        let lots: Vec<(String, i64, i64)> = sqlx::query_as(lots).fetch_all(&mut connection).await.unwrap();
+        let expected = [("0A", 0), ("0C", 5), ("0B", 10), ("0D", 0)];
+        assert_eq!(lots, expected.map(|(id, left)| (id.to_owned(), 10, left)));
     });
 }
 
@@ -202,6 +239,7 @@ async fn engine_with_a_hold(directory: &Path) -> Sqlite {
         account: account.id,
         amount: Credits::from_nanos(25),
         at: Timestamp::from_micros(0),
+        terms: LotTerms::default(),
     };
     AccountStore::create(&engine, account).await.unwrap();
     engine.grant(grant).await.unwrap();

@@ -4,15 +4,30 @@ use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{FromRow, QueryBuilder, Row, Sqlite as Db};
 use tollgate_storage::{Result, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
-use tollgate_types::{AccountId, Credits, KeyId};
+use tollgate_types::{AccountId, Credits, KeyId, RequestId};
 
 use super::Sqlite;
 use crate::rows::{QuantityColumns, UsageColumns, id_bytes, id_from, quantity_from, storage_error};
 
-/// The columns of [`UsageColumns`].
-pub(super) const COLUMNS: &str = "account_id, id, key_id, request_id, endpoint, model, provider, price_version, held, \
-    charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, outcome, \
-    estimated, created_at, first_at, ended_at, included, plan_name, window_id";
+/// The columns of [`UsageColumns`] out of `usage_row`.
+macro_rules! usage_columns {
+    () => {
+        "usage_row.account_id, usage_row.id, key_id, request_id, endpoint, model, provider, price_version, held, \
+        charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, \
+        outcome, estimated, usage_row.created_at, first_at, ended_at, included, plan_name, window_id, \
+        (SELECT coalesce(sum(credits + allowance), 0) FROM refund \
+        WHERE refund.account_id = usage_row.account_id AND refund.hold_id = usage_row.id) AS refunded"
+    };
+}
+pub(super) use usage_columns;
+
+const LIST: &str = concat!("SELECT ", usage_columns!());
+// A request's hold has the request's own value: a look at each account's rows finds it without an index of its own.
+const OF_REQUEST: &str = concat!(
+    "SELECT ",
+    usage_columns!(),
+    " FROM account CROSS JOIN usage_row WHERE usage_row.account_id = account.id AND usage_row.id = $1"
+);
 const SUMS: &str = "COUNT(*) AS requests, SUM(charge) AS charge, SUM(input) AS input, SUM(cache_read) AS cache_read, \
     SUM(cache_write) AS cache_write, SUM(input_audio) AS input_audio, SUM(output) AS output, \
     SUM(reasoning) AS reasoning, SUM(output_audio) AS output_audio, SUM(cache_write_1h) AS cache_write_1h";
@@ -22,6 +37,12 @@ impl UsageStore for Sqlite {
     async fn list(&self, account: AccountId, filter: UsageFilter, page: UsagePage) -> Result<Vec<UsageRow>> {
         self.flush_resolved().await?;
         self.read(move |connection| Box::pin(list(connection, account, filter, page)))
+            .await
+    }
+
+    async fn of_request(&self, request: RequestId) -> Result<Option<UsageRow>> {
+        self.flush_resolved().await?;
+        self.read(move |connection| Box::pin(of_request(connection, request)))
             .await
     }
 
@@ -43,8 +64,7 @@ async fn list(
     filter: UsageFilter,
     page: UsagePage,
 ) -> Result<Vec<UsageRow>> {
-    let mut query = QueryBuilder::<Db>::new("SELECT ");
-    query.push(COLUMNS);
+    let mut query = QueryBuilder::<Db>::new(LIST);
     push_filter(&mut query, account, filter);
     if let Some(after) = page.after {
         query.push(" AND id < ").push_bind(id_bytes(after.as_u128()));
@@ -58,6 +78,15 @@ async fn list(
         .await
         .map_err(storage_error)?;
     rows.into_iter().map(UsageRow::try_from).collect()
+}
+
+async fn of_request(connection: &mut SqliteConnection, request: RequestId) -> Result<Option<UsageRow>> {
+    let row: Option<UsageColumns> = sqlx::query_as(OF_REQUEST)
+        .bind(id_bytes(request.as_u128()))
+        .fetch_optional(connection)
+        .await
+        .map_err(storage_error)?;
+    row.map(UsageRow::try_from).transpose()
 }
 
 async fn totals(
@@ -127,3 +156,7 @@ fn total(row: &SqliteRow, group: UsageGroup) -> Result<UsageTotal> {
             .try_into()?,
     })
 }
+
+/// Every statement of this file that is always the same.
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[OF_REQUEST];

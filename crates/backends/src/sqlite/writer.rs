@@ -198,6 +198,10 @@ impl Writer {
                     });
                     self.batch.reach(seq);
                 }
+                Entry::Refund { seq, refund } => {
+                    self.batch.give_back(refund);
+                    self.batch.reach(seq);
+                }
                 Entry::Window { seq, window } => {
                     self.batch.open_window(window);
                     self.batch.reach(seq);

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::runtime::Builder;
 use tollgate_backends::postgres;
 use tollgate_storage::conformance::Books;
+use tollgate_storage::refund::refund_id;
 use tollgate_storage::{
-    Account, AccountState, Balance, Grant, HoldOutcome, Limits, NewHold, Settlement, Storage,
+    Account, AccountState, Balance, Grant, HoldOutcome, Limits, LotTerms, NewHold, NewRefund, RefundOutcome,
+    Settlement, Storage,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
@@ -38,6 +41,7 @@ pub async fn one_account(database: &TestDatabase, balance: i64) -> Storage {
         account: ACCOUNT,
         amount: Credits::from_nanos(balance),
         at: NOW,
+        terms: LotTerms::default(),
     };
     storage.ledger.grant(grant).await.unwrap();
     storage
@@ -105,6 +109,59 @@ fn nodes_never_overspend_together() {
             assert_eq!(node.ledger.balance(ACCOUNT).await.unwrap(), expected);
         }
         assert_eq!(Books::read(&two).await.of(ACCOUNT).usage.len(), 10);
+    });
+}
+
+/// Two nodes that make rounds at once have a lot expire once, and what one gives back the other spends.
+#[test]
+fn nodes_share_lots() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let one = one_account(&database, 100).await;
+        let two = postgres::open(database.config()).await.unwrap();
+        let nodes = [&one, &two];
+        let lasting = Grant {
+            id: TransferId::from_u128(2),
+            account: ACCOUNT,
+            amount: Credits::from_nanos(50),
+            at: NOW,
+            terms: LotTerms {
+                expires_at: Some(NOW.plus(Duration::from_secs(1))),
+                ..LotTerms::default()
+            },
+        };
+        one.ledger.grant(lasting).await.unwrap();
+        two.ledger.hold(hold(9, 20)).await.unwrap();
+        one.ledger.settle(settlement(9, 20)).await.unwrap();
+        let later = NOW.plus(Duration::from_secs(2));
+        let rounds = (0..16).map(|number| nodes[number % 2].lots.expire(later, 10));
+        let expired: u64 = join_all(rounds).await.into_iter().map(Result::unwrap).sum();
+        assert_eq!(expired, 1);
+        let refund = NewRefund {
+            id: refund_id(HoldId::from_u128(9), "all"),
+            account: ACCOUNT,
+            hold: HoldId::from_u128(9),
+            amount: None,
+            reason: String::new(),
+            at: later,
+        };
+        let refunds = (0..16).map(|number| nodes[number % 2].lots.refund(refund.clone()));
+        let done = join_all(refunds).await.into_iter().map(Result::unwrap);
+        let first = done.filter(|outcome| {
+            matches!(
+                outcome,
+                RefundOutcome::Done {
+                    is_repeated: false,
+                    ..
+                }
+            )
+        });
+        assert_eq!(first.count(), 1);
+        for node in nodes {
+            let balance = node.ledger.balance(ACCOUNT).await.unwrap();
+            assert_eq!(balance.credits, Credits::from_nanos(120));
+        }
+        Books::read(&two).await;
     });
 }
 

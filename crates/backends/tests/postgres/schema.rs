@@ -130,8 +130,10 @@ impl AuditVisitor for Faults {
     fn account(&mut self, _: AccountId) {}
     fn balance(&mut self, _: tollgate_storage::LedgerBalance) {}
     fn hold(&mut self, _: tollgate_storage::audit::OpenHold) {}
+    fn lot(&mut self, _: &tollgate_storage::Lot) {}
     fn transfer(&mut self, _: tollgate_storage::audit::TransferRow) {}
     fn usage(&mut self, _: &tollgate_storage::UsageRow) {}
+    fn refund(&mut self, _: &tollgate_storage::Refund) {}
     fn account_end(&mut self) {}
     fn unreadable(&mut self, what: String) {
         self.0.push(what);

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use tollgate_backends::sqlite::open;
 use tollgate_storage::conformance::Books;
-use tollgate_storage::{LedgerAccount, Storage};
+use tollgate_storage::refund::refund_id;
+use tollgate_storage::{LedgerAccount, NewRefund, Storage};
 use tollgate_types::clock::ManualClock;
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Credits};
+use tollgate_types::{AccountId, Credits, HoldId};
 
 use crate::samples::{
-    DataDir, Directory, START, block_on, call, funded, grant, hold, nanos, settlement, take,
+    DataDir, Directory, START, at, block_on, call, funded, grant, hold, nanos, plan, settlement, take,
 };
 
 /// Two calls that ended and two that are open. Two of them are in the database, the others in the journal alone.
@@ -282,6 +283,44 @@ fn crash_within_a_crash_recovers() {
         let books = Books::read(&storage).await;
         assert_eq!(books.of(id).usage.len(), 80);
         assert_eq!(books.of(id).balance(LedgerAccount::RevenueUsage), 80);
+        storage.engine.close().await.unwrap();
+    });
+}
+
+/// A refund that the journal has and the database has not is taken over once; one that both have is not taken twice.
+#[test]
+fn refunds_are_taken_over_once() {
+    let directory = Directory::new();
+    block_on(async {
+        let storage = directory.path().open().await.unwrap();
+        let id = funded(&storage, 1, 80).await;
+        storage.subscriptions.subscribe(plan(1, id, 100)).await.unwrap();
+        call(&storage, hold(11, id, 120), 110).await;
+        storage.engine.flush().await.unwrap();
+        let before = directory.crash("before");
+        let refund = NewRefund {
+            id: refund_id(HoldId::from_u128(11), "all"),
+            account: id,
+            hold: HoldId::from_u128(11),
+            amount: None,
+            reason: "größer".to_owned(),
+            at: at(9),
+        };
+        storage.lots.refund(refund).await.unwrap();
+        let expected = Books::read(&storage).await;
+        let (both, journal_alone) = (directory.crash("both"), directory.crash("journal-alone"));
+        for file in ["tollgate.db", "tollgate.db-wal"] {
+            fs::copy(before.0.join(file), journal_alone.0.join(file)).unwrap();
+        }
+        for crashed in [both, journal_alone] {
+            let storage = crashed.open().await.unwrap();
+            let books = Books::read(&storage).await;
+            assert_eq!(books.of(id).refunds, expected.of(id).refunds);
+            assert_eq!(books.of(id).balances, expected.of(id).balances);
+            let week = storage.subscriptions.allowance(id).await.unwrap();
+            assert_eq!(week, nanos(100));
+            storage.engine.close().await.unwrap();
+        }
         storage.engine.close().await.unwrap();
     });
 }

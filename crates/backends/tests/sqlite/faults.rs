@@ -102,8 +102,10 @@ impl AuditVisitor for Unreadable {
     fn account(&mut self, _: AccountId) {}
     fn balance(&mut self, _: LedgerBalance) {}
     fn hold(&mut self, _: OpenHold) {}
+    fn lot(&mut self, _: &tollgate_storage::Lot) {}
     fn transfer(&mut self, _: TransferRow) {}
     fn usage(&mut self, _: &UsageRow) {}
+    fn refund(&mut self, _: &tollgate_storage::Refund) {}
     fn account_end(&mut self) {}
     fn unreadable(&mut self, what: String) {
         self.0.push(what);

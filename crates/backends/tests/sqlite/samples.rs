@@ -10,8 +10,8 @@ use sqlx::{ConnectOptions, Connection};
 use tempfile::TempDir;
 use tollgate_backends::sqlite::{SqliteConfig, open};
 use tollgate_storage::{
-    Account, AccountState, Cadence, Grant, HoldOutcome, Limits, NewHold, NewSubscription, Payer, Product,
-    Result, Settlement, Storage,
+    Account, AccountState, Cadence, Grant, HoldOutcome, Limits, LotTerms, NewHold, NewSubscription, Payer,
+    Product, Result, Settlement, Storage,
 };
 use tollgate_types::clock::ManualClock;
 use tollgate_types::id::TransferId;
@@ -151,6 +151,7 @@ pub fn grant(number: u128, account: AccountId, amount: i64) -> Grant {
         account,
         amount: nanos(amount),
         at: START,
+        terms: LotTerms::default(),
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
 use tollgate_storage::{
-    AuditVisitor, Balance, Grant, HoldOutcome, LedgerAccount, LedgerBalance, LedgerStore, NewHold, PlanUse,
-    Resolution, Result, Settlement, Spendable, StorageError, StorageErrorKind, UsageRow,
+    AuditVisitor, Balance, Grant, HoldOutcome, LedgerAccount, LedgerBalance, LedgerStore, Lot, NewHold,
+    PlanUse, Refund, Resolution, Result, Settlement, Spendable, StorageError, StorageErrorKind, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
@@ -20,7 +20,9 @@ pub struct Pages {
     pub balances: BTreeMap<(AccountId, LedgerAccount), i64>,
     pub open: BTreeMap<HoldId, NewHold>,
     pub transfers: Vec<(AccountId, TransferRow)>,
+    pub lots: Vec<Lot>,
     pub rows: Vec<UsageRow>,
+    pub refunds: Vec<Refund>,
     pub plans: BTreeMap<AccountId, Plan>,
     /// What open holds have of an allowance.
     pub shares: BTreeMap<HoldId, (PlanUse, i64)>,
@@ -176,6 +178,7 @@ impl Pages {
             charge,
             included: Credits::from_nanos(included),
             plan: share.map(|(used, _)| used),
+            refunded: Credits::ZERO,
             overrun: settlement.overrun,
             usage: settlement.usage,
             outcome: settlement.outcome,
@@ -246,7 +249,11 @@ impl LedgerStore for Books {
         {
             let mut pages = self.0.lock().unwrap();
             if pages.transfers.iter().all(|(_, row)| row.subject != subject) {
-                pages.transfer(grant.account, subject, Leg::Grant, grant.amount.nanos());
+                let (account, terms) = (grant.account, grant.terms);
+                pages.transfer(account, subject, terms.kind.leg(), grant.amount.nanos());
+                // What is spent is never assigned here; it may be assigned at any time.
+                let lot = Lot::new(grant.id, account, grant.amount, terms, grant.at);
+                pages.lots.push(lot);
             }
         }
         self.balance(grant.account).await
@@ -314,6 +321,9 @@ impl LedgerStore for Books {
                     balance,
                 });
             }
+            for lot in pages.lots.iter().filter(|lot| lot.account == account) {
+                visitor.lot(lot);
+            }
             for hold in pages.open.values().filter(|hold| hold.account == account) {
                 let (id, amount, expires_at) = (hold.id, hold.amount, hold.expires_at);
                 let share = pages.shares.get(&id);
@@ -330,6 +340,9 @@ impl LedgerStore for Books {
             }
             for row in pages.rows.iter().filter(|row| row.account == account) {
                 visitor.usage(row);
+            }
+            for refund in pages.refunds.iter().filter(|refund| refund.account == account) {
+                visitor.refund(refund);
             }
             visitor.account_end();
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tollgate_billing::{CheckReport, check_ledger};
 use tollgate_storage::audit::{Leg, TransferRow, TransferSubject};
-use tollgate_storage::{Grant, LedgerAccount, LedgerStore, NewHold, Settlement, UsageRow};
+use tollgate_storage::{Grant, LedgerAccount, LedgerStore, LotTerms, NewHold, Refund, Settlement, UsageRow};
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, RequestId, Timestamp, Unit, Usage};
@@ -64,6 +64,7 @@ fn sound() -> Pages {
         account: ACCOUNT,
         amount: Credits::from_nanos(1_000),
         at: Timestamp::from_micros(0),
+        terms: LotTerms::default(),
     };
     ready(books.grant(grant)).unwrap();
     for (id, amount, expires_at) in [
@@ -160,10 +161,10 @@ fn i1_books_sum_to_zero_and_balances_are_their_transfers() {
         *balance(pages, LedgerAccount::Cash) -= 5;
         *balance(pages, LedgerAccount::Credits) += 5;
     });
-    breaks(&["I1"], |pages| {
+    breaks(&["I1", "I15"], |pages| {
         pages.transfers[0].1.amount = Credits::from_nanos(999)
     });
-    breaks(&["I1"], |pages| {
+    breaks(&["I1", "I15"], |pages| {
         let other = TransferSubject::Grant(TransferId::from_u128(2));
         pages.transfer(ACCOUNT, other, Leg::Grant, -10);
     });
@@ -199,7 +200,7 @@ fn i3_a_hold_is_resolved_exactly_once() {
         pages.transfer(ACCOUNT, TransferSubject::Hold(SETTLED), Leg::Settle, 30);
     });
     // Resolved, and open as if it were not.
-    breaks(&["I3", "I4"], |pages| {
+    breaks(&["I3", "I4", "I15"], |pages| {
         pages.open.insert(SETTLED, hold(SETTLED, 100, 99));
     });
     // Neither open nor resolved.
@@ -312,6 +313,7 @@ fn with_plan() -> Pages {
         account: ACCOUNT,
         amount: Credits::from_nanos(1_000),
         at: Timestamp::from_micros(0),
+        terms: LotTerms::default(),
     };
     ready(books.grant(grant)).unwrap();
     books.subscribe(ACCOUNT, 100);
@@ -459,4 +461,88 @@ fn every_account_is_checked_by_itself() {
             .iter()
             .any(|fault| fault.detail.starts_with(&ACCOUNT.to_string()))
     );
+}
+
+#[test]
+fn i15_lots_and_what_the_account_has_belong_together() {
+    breaks(&["I15"], |pages| pages.lots.clear());
+    breaks(&["I15"], |pages| {
+        pages.lots[0].amount = Credits::from_nanos(1_001);
+    });
+    breaks(&["I15"], |pages| {
+        pages.lots[0].id = TransferId::from_u128(2);
+    });
+    // 920 are left of the thousand: 80 were charged.
+    for (remaining, broken) in [
+        (1_000, false),
+        (920, false),
+        (919, true),
+        (1_001, true),
+        (-1, true),
+    ] {
+        let mut pages = sound();
+        pages.lots[0].remaining = Credits::from_nanos(remaining);
+        let report = check(&pages, true);
+        assert_eq!(report.is_clean(), !broken, "{remaining}: {:?}", report.faults);
+        assert!(report.faults.iter().all(|fault| fault.invariant == "I15"));
+    }
+    breaks(&["I15"], |pages| {
+        pages.lots[0].remaining = Credits::from_nanos(930);
+        pages.lots[0].expired = Credits::from_nanos(5);
+    });
+    breaks(&["I15"], |pages| {
+        let part = TransferSubject::Lot(TransferId::from_u128(9));
+        pages.transfer(ACCOUNT, part, Leg::Withdraw, 5);
+    });
+}
+
+/// Books with a plan where 4 of the 10 that credits paid for a call were given back.
+fn with_refund() -> Pages {
+    let mut pages = with_plan();
+    give_back(&mut pages, 5, 4);
+    assert!(check(&pages, true).is_clean());
+    pages
+}
+
+fn give_back(pages: &mut Pages, id: u128, amount: i64) {
+    let refund = Refund {
+        id: TransferId::from_u128(id),
+        account: ACCOUNT,
+        hold: OVERRUN,
+        credits: Credits::from_nanos(amount),
+        allowance: Credits::ZERO,
+        reason: String::new(),
+        created_at: Timestamp::from_micros(0),
+    };
+    pages.transfer(ACCOUNT, TransferSubject::Refund(refund.id), Leg::Refund, amount);
+    pages.lots.extend(refund.lot());
+    pages.refunds.push(refund);
+    let row = row(pages, OVERRUN);
+    row.refunded = row.refunded.checked_add(Credits::from_nanos(amount)).unwrap();
+}
+
+#[test]
+fn i16_no_more_is_given_back_than_was_charged() {
+    for (what, falsify) in [
+        ("all of it", (|pages| give_back(pages, 6, 6)) as fn(&mut Pages)),
+        ("more", |pages| give_back(pages, 6, 7)),
+        ("the row", |pages| row(pages, OVERRUN).refunded = Credits::ZERO),
+        ("the refund", |pages| {
+            pages.refunds[0].credits = Credits::from_nanos(3)
+        }),
+        ("its call", |pages| pages.refunds[0].hold = HoldId::from_u128(77)),
+        ("nothing", |pages| pages.refunds.clear()),
+        ("its part", |pages| {
+            pages.refunds[0].credits = Credits::ZERO;
+            pages.refunds[0].allowance = Credits::from_nanos(4);
+        }),
+    ] {
+        let mut pages = with_refund();
+        falsify(&mut pages);
+        let report = check(&pages, true);
+        let clean = what == "all of it";
+        assert_eq!(report.is_clean(), clean, "{what}: {:?}", report.faults);
+        let named = report.faults.iter().any(|fault| fault.invariant == "I16");
+        assert_eq!(named, !clean, "{what}: {:?}", report.faults);
+    }
 }

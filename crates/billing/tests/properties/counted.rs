@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tollgate_billing::quote::{Room, is_worth_counting, quote_covered};
 use tollgate_billing::{CountedText, Demand, Hold, HoldRequest, quote};
 use tollgate_catalog::Model;
-use tollgate_storage::{Grant, LedgerAccount, LedgerStore};
+use tollgate_storage::{Grant, LedgerAccount, LedgerStore, LotTerms};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, ErrorCode, KeyId, Prices, RequestId, Timestamp, Tokenizer, Unit};
 
@@ -85,6 +85,7 @@ proptest! {
             account: ACCOUNT,
             amount: available,
             at: Timestamp::from_micros(0),
+            terms: LotTerms::default(),
         };
         ready(books.grant(grant)).unwrap();
         let before = books.pages();

@@ -10,7 +10,7 @@ use proptest::sample::Index;
 use proptest::test_runner::TestCaseError;
 use tollgate_billing::{Demand, Ending, Evidence, Hold, HoldRequest, check_ledger, quote, verdict};
 use tollgate_catalog::Model;
-use tollgate_storage::{Coverage, Grant, LedgerAccount, LedgerStore};
+use tollgate_storage::{Coverage, Grant, LedgerAccount, LedgerStore, LotTerms};
 use tollgate_types::id::TransferId;
 use tollgate_types::money::Discount;
 use tollgate_types::usage::MAX_QUANTITY;
@@ -151,6 +151,7 @@ impl Run {
                     account: *account.get(&ACCOUNTS),
                     amount: Credits::from_nanos(*nanos),
                     at: Timestamp::from_micros(0),
+                    terms: LotTerms::default(),
                 };
                 ready(self.books.grant(grant)).unwrap();
             }

@@ -90,17 +90,13 @@ fn id<T: std::str::FromStr>(param: &str, text: Option<String>) -> Result<Option<
 
 fn instant(param: &str, text: Option<String>) -> Result<Option<Timestamp>, Error> {
     let Some(text) = text else { return Ok(None) };
-    let at = text.parse::<jiff::Timestamp>().ok().or_else(|| {
-        let date = text.parse::<jiff::civil::Date>().ok()?;
-        Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
-    });
-    let at = at.ok_or_else(|| {
+    let at = Timestamp::parse(&text).ok_or_else(|| {
         invalid(
             param,
             format!("'{param}' is an instant such as 2026-11-20T00:00:00Z or a date such as 2026-11-20."),
         )
     })?;
-    Ok(Some(Timestamp::from_micros(at.as_microsecond())))
+    Ok(Some(at))
 }
 
 /// Usage and spend of an account.
@@ -198,6 +194,8 @@ pub struct UsageRecord {
     pub cost: String,
     /// How much of the cost a plan's allowance paid, in credits as a decimal string.
     pub included: String,
+    /// How much of the cost was given back, in credits as a decimal string.
+    pub refunded: String,
     /// How it ended: `ok`, `client_gone`, `upstream_error`, `timeout`, `crashed`, …
     pub outcome: String,
     /// Whether the gateway counted because no report came.
@@ -325,6 +323,7 @@ impl From<&UsageRow> for UsageRecord {
             endpoint: row.endpoint.to_string(),
             usage: (&row.usage).into(),
             cost: row.charge.to_string(),
+            refunded: row.refunded.to_string(),
             outcome: row.outcome.as_str().to_owned(),
             estimated: row.estimated,
             included: row.included.to_string(),

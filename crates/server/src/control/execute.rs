@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use tollgate_billing::check_ledger;
 use tollgate_billing::plans::{self, Wish};
+use tollgate_storage::report::Span;
 use tollgate_storage::{
-    Account, AccountState, Cadence, Compat, Grant, KeyMode, Limits, StorageError, StorageErrorKind,
-    Subscription,
+    Account, AccountState, Cadence, Compat, KeyMode, Limits, StorageError, StorageErrorKind, Subscription,
 };
-use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, Unit};
 
 use super::view::{
     AccountView, BalanceView, CheckView, CreatedKeyView, EventView, KeyView, ModelView, PlanView, Reply,
     SubscriptionView,
 };
-use super::{Command, NewLimit, SubscriptionWish};
+use super::{Command, NewLimit, SubscriptionWish, credits, reports};
 use crate::wiring::Domains;
 
 /// Carries out a command.
@@ -61,8 +60,20 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
             let key = domains.keys.revoke(id).await?;
             Ok(Reply::Key(KeyView::of(&key, domains.clock.now())))
         }
-        Command::Grant { account, amount } => grant(domains, account, amount).await,
+        Command::Grant { account, grant } => {
+            Ok(Reply::Balance(credits::grant(domains, account, grant).await?))
+        }
+        Command::ListLots { account, all } => Ok(Reply::Lots(credits::lots(domains, account, all).await?)),
         Command::ShowBalance { account } => Ok(Reply::Balance(balance(domains, account).await?)),
+        Command::Refund {
+            request,
+            amount,
+            reason,
+            key,
+        } => Ok(Reply::Refund(
+            credits::refund(domains, request, amount, reason, key).await?,
+        )),
+        Command::RefundGrant { id } => Ok(Reply::Withdrawal(credits::refund_grant(domains, id).await?)),
         Command::ListPlans => Ok(Reply::Plans(
             domains.plans.all().values().map(PlanView::of).collect(),
         )),
@@ -83,6 +94,31 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
             let changed = plans::change(subscriptions, id, wish, now).await?;
             subscription(domains, &changed).await
         }
+        Command::ListTransfers {
+            account,
+            from,
+            to,
+            after,
+        } => {
+            find(domains, account).await?;
+            let page = reports::transfers(domains, account, Span { from, to }, after).await?;
+            Ok(Reply::Transfers(page))
+        }
+        Command::ListUsage {
+            account,
+            from,
+            to,
+            after,
+        } => {
+            find(domains, account).await?;
+            let page = reports::usage(domains, account, Span { from, to }, after).await?;
+            Ok(Reply::UsageRows(page))
+        }
+        Command::ShowStatement { account, month } => {
+            find(domains, account).await?;
+            let statement = reports::statement(domains, account, month).await?;
+            Ok(Reply::Statement(Box::new(statement)))
+        }
         Command::ListModels => Ok(Reply::Models(list_models(domains))),
         Command::CheckLedger { reprice } => {
             let report = check_ledger(&*domains.storage.ledger, reprice)
@@ -100,7 +136,7 @@ fn compat(lenient: bool) -> Compat {
     }
 }
 
-fn no_such_account(error: StorageError) -> Error {
+pub(super) fn no_such_account(error: StorageError) -> Error {
     match error.kind {
         StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such account."),
         _ => Error::internal(error),
@@ -199,33 +235,8 @@ async fn suspend(domains: &Domains, id: AccountId, resume: bool) -> Result<Reply
     Ok(Reply::Account(AccountView::of(&Account { state, ..account })))
 }
 
-async fn grant(domains: &Domains, account: AccountId, amount: Credits) -> Result<Reply, Error> {
-    if amount <= Credits::ZERO {
-        return Err(Error::new(ErrorCode::InvalidParameter, "An amount is above 0.").with_param("amount"));
-    }
-    let now = domains.clock.now();
-    let grant = Grant {
-        id: TransferId::from_u128(domains.ids.next(now)),
-        account,
-        amount,
-        at: now,
-    };
-    let balance = domains
-        .storage
-        .ledger
-        .grant(grant)
-        .await
-        .map_err(|error| match error.kind {
-            StorageErrorKind::Conflict => {
-                Error::new(ErrorCode::InvalidParameter, "The balance would be too large.")
-                    .with_param("amount")
-            }
-            _ => no_such_account(error),
-        })?;
-    Ok(Reply::Balance(balance.into()))
-}
-
-async fn balance(domains: &Domains, account: AccountId) -> Result<BalanceView, Error> {
+/// What an account can spend.
+pub(super) async fn balance(domains: &Domains, account: AccountId) -> Result<BalanceView, Error> {
     Ok(domains
         .storage
         .ledger

@@ -1,18 +1,23 @@
 //! What operators do from the command line. A command is a value: it is carried out in this process, or by the server
 //! that has the database, over its socket. Both ways run the same [`execute()`].
 
+mod credits;
 pub mod execute;
+mod reports;
 pub mod socket;
 pub mod view;
 
 use serde::{Deserialize, Serialize};
-use tollgate_types::{AccountId, Credits, Error, ErrorCode, KeyId, SubscriptionId};
+use tollgate_types::id::TransferId;
+use tollgate_types::{
+    AccountId, Credits, Error, ErrorCode, HoldId, KeyId, RequestId, SubscriptionId, Timestamp,
+};
 
 use crate::config::{Config, ConfigError};
 use crate::{assemble, wiring};
 
 pub use execute::execute;
-pub use view::Reply;
+pub use view::{Reply, TransferView};
 
 /// Something to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,13 +87,37 @@ pub enum Command {
     Grant {
         /// Whose.
         account: AccountId,
-        /// How many.
-        amount: Credits,
+        /// How many, and on which terms.
+        #[serde(flatten)]
+        grant: GrantWish,
+    },
+    /// Lists what is left of an account's grants and refunds.
+    ListLots {
+        /// Whose.
+        account: AccountId,
+        /// Whether those that are used up are listed, too.
+        all: bool,
     },
     /// Shows what an account can spend.
     ShowBalance {
         /// Whose.
         account: AccountId,
+    },
+    /// Gives back what was charged for a call.
+    Refund {
+        /// The request of the call.
+        request: RequestId,
+        /// How many credits; all that can be given back when it is not said.
+        amount: Option<Credits>,
+        /// For operators.
+        reason: Option<String>,
+        /// What names the refund, so that it happens once; the amount when it is not said.
+        key: Option<String>,
+    },
+    /// Takes back what is left of a grant that was paid for.
+    RefundGrant {
+        /// Which.
+        id: TransferId,
     },
     /// Lists the plans that can be subscribed to.
     ListPlans,
@@ -118,6 +147,35 @@ pub enum Command {
         /// How.
         wish: SubscriptionWish,
     },
+    /// A page of an account's transfers, in order of what they belong to.
+    ListTransfers {
+        /// Whose.
+        account: AccountId,
+        /// At or after.
+        from: Option<Timestamp>,
+        /// Before.
+        to: Option<Timestamp>,
+        /// The last one of the page before.
+        after: Option<TransferView>,
+    },
+    /// A page of an account's usage rows, newest first.
+    ListUsage {
+        /// Whose.
+        account: AccountId,
+        /// At or after.
+        from: Option<Timestamp>,
+        /// Before.
+        to: Option<Timestamp>,
+        /// The last one of the page before.
+        after: Option<HoldId>,
+    },
+    /// What an account had, got, spent and lost within a month.
+    ShowStatement {
+        /// Whose.
+        account: AccountId,
+        /// Such as `2026-11`.
+        month: String,
+    },
     /// Lists the models that can be called.
     ListModels,
     /// Checks the books.
@@ -125,6 +183,28 @@ pub enum Command {
         /// Whether every usage row is priced again.
         reprice: bool,
     },
+}
+
+/// Credits to be put into an account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantWish {
+    /// How many.
+    pub amount: Credits,
+    /// Whether the operator gives them, as opposed to that they were paid for.
+    #[serde(default)]
+    pub promotion: bool,
+    /// Days until what is left of them is gone.
+    #[serde(default)]
+    pub expires_in_days: Option<u32>,
+    /// When what is left of them is gone, where no days are given.
+    #[serde(default)]
+    pub expires_at: Option<Timestamp>,
+    /// What has a lower priority is spent first; that of [`tollgate_storage::LotTerms`] when it is not said.
+    #[serde(default)]
+    pub priority: Option<u8>,
+    /// For operators.
+    #[serde(default)]
+    pub note: Option<String>,
 }
 
 /// What is to become of a subscription.
@@ -218,11 +298,42 @@ pub fn run(config: &Config, command: Command) -> Result<Reply, RunError> {
     runtime.block_on(run_async(config, command))
 }
 
+/// Carries out commands one after another as [`run`] does one, each made of the answer before it. Blocks.
+pub fn run_each(
+    config: &Config,
+    first: Command,
+    next: impl FnMut(Reply) -> Result<Option<Command>, Error>,
+) -> Result<(), RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Error::internal)?;
+    runtime.block_on(run_each_async(config, first, next))
+}
+
 async fn run_async(config: &Config, command: Command) -> Result<Reply, RunError> {
+    let mut answer = None;
+    run_each_async(config, command, |reply| {
+        answer = Some(reply);
+        Ok(None)
+    })
+    .await?;
+    answer.ok_or_else(|| Error::internal("a command without an answer").into())
+}
+
+async fn run_each_async(
+    config: &Config,
+    command: Command,
+    mut next: impl FnMut(Reply) -> Result<Option<Command>, Error>,
+) -> Result<(), RunError> {
     if let Some(home) = config.home()
         && socket::is_served(home).await
     {
-        return Ok(socket::send(home, &command).await?);
+        let mut command = Some(command);
+        while let Some(wanted) = command {
+            command = next(socket::send(home, &wanted).await?)?;
+        }
+        return Ok(());
     }
     let assembled = match command {
         Command::ListModels => Some(assemble::assemble(config, &assemble::http_client(config)).await?),
@@ -232,9 +343,21 @@ async fn run_async(config: &Config, command: Command) -> Result<Reply, RunError>
     if let Some(assembled) = assembled {
         domains.catalog.replace(assembled.snapshot);
     }
-    let done = execute(&domains, command).await;
+    let done = execute_each(&domains, command, next).await;
     domains.storage.engine.close().await.map_err(Error::internal)?;
     Ok(done?)
+}
+
+async fn execute_each(
+    domains: &wiring::Domains,
+    first: Command,
+    mut next: impl FnMut(Reply) -> Result<Option<Command>, Error>,
+) -> Result<(), Error> {
+    let mut command = Some(first);
+    while let Some(wanted) = command {
+        command = next(execute(domains, wanted).await?)?;
+    }
+    Ok(())
 }
 
 fn unopened(error: anyhow::Error) -> RunError {

@@ -2,8 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 use tollgate_billing::{CheckReport, Plan};
-use tollgate_storage::{Account, AccountState, Balance, Key, KeyState, Subscription, SubscriptionEvent};
-use tollgate_types::{AccountId, Credits, KeyId, SubscriptionId, Timestamp};
+use tollgate_storage::audit::{TransferRow, TransferSubject};
+use tollgate_storage::report::ChargeSum;
+use tollgate_storage::{
+    Account, AccountState, Balance, Key, KeyState, Lot, Subscription, SubscriptionEvent, UsageRow,
+};
+use tollgate_types::id::TransferId;
+use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId, SubscriptionId, Timestamp, Unit};
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,12 +26,24 @@ pub enum Reply {
     Keys(Vec<KeyView>),
     /// What an account can spend.
     Balance(BalanceView),
+    /// What is left of grants and refunds.
+    Lots(Vec<LotView>),
+    /// What was given back of a call's charge.
+    Refund(RefundView),
+    /// What was taken back of a grant.
+    Withdrawal(WithdrawalView),
     /// Plans.
     Plans(Vec<PlanView>),
     /// A subscription, with what happened to it where that was asked for.
     Subscription(SubscriptionView),
     /// Subscriptions.
     Subscriptions(Vec<SubscriptionView>),
+    /// A page of transfers.
+    Transfers(Vec<TransferView>),
+    /// A page of usage rows.
+    UsageRows(Vec<UsageView>),
+    /// A month of an account.
+    Statement(Box<StatementView>),
     /// Models.
     Models(Vec<ModelView>),
     /// What the check found.
@@ -87,6 +104,79 @@ impl From<Balance> for BalanceView {
             held: balance.held,
         }
     }
+}
+
+/// Credits that came in together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LotView {
+    /// Id of the grant or refund that made it.
+    pub id: TransferId,
+    /// `purchase`, `promotion` or `refund`.
+    pub kind: String,
+    /// How many there were.
+    pub amount: Credits,
+    /// How many are left, those that calls hold included.
+    pub remaining: Credits,
+    /// How many were gone with their time.
+    pub expired: Credits,
+    /// How many were taken back.
+    pub withdrawn: Credits,
+    /// Lower ones are spent first.
+    pub priority: u8,
+    /// RFC 3339.
+    pub created_at: String,
+    /// RFC 3339; null when they never expire.
+    pub expires_at: Option<String>,
+    /// What the operator wrote.
+    pub note: String,
+}
+
+impl LotView {
+    /// A lot as it is now.
+    pub fn of(lot: &Lot) -> Self {
+        Self {
+            id: lot.id,
+            kind: lot.terms.kind.as_str().to_owned(),
+            amount: lot.amount,
+            remaining: lot.remaining,
+            expired: lot.expired,
+            withdrawn: lot.withdrawn,
+            priority: lot.terms.priority,
+            created_at: lot.created_at.to_rfc3339(),
+            expires_at: lot.terms.expires_at.map(Timestamp::to_rfc3339),
+            note: lot.terms.note.clone(),
+        }
+    }
+}
+
+/// What was given back of a call's charge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefundView {
+    /// Id; where credits were given back also that of their lot.
+    pub id: TransferId,
+    /// Whose.
+    pub account: AccountId,
+    /// The request of the call.
+    pub request: RequestId,
+    /// How much became credits.
+    pub credits: Credits,
+    /// How much went back to the week of a plan.
+    pub allowance: Credits,
+    /// RFC 3339.
+    pub created_at: String,
+    /// What the operator wrote.
+    pub reason: String,
+    /// Whether the same was sent before, and nothing was given back now.
+    pub repeated: bool,
+}
+
+/// What was taken back of a grant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WithdrawalView {
+    /// Id of the grant.
+    pub id: TransferId,
+    /// Credits that were taken back.
+    pub withdrawn: Credits,
 }
 
 /// A key that was just made.
@@ -277,6 +367,218 @@ impl EventView {
             kind: event.kind.clone(),
             state: event.state.as_str().to_owned(),
             period: event.period,
+        }
+    }
+}
+
+/// A transfer. The order of the fields is that of the columns of an export.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransferView {
+    /// Whose book.
+    pub account_id: AccountId,
+    /// What it belongs to: `hold_…` for a call, else `xfer_…`.
+    pub entry_id: String,
+    /// What that is: `hold`, `grant`, `window`, `period`, `lot` or `refund`.
+    pub subject: String,
+    /// Which step of it.
+    pub leg: String,
+    /// The ledger account that loses the amount.
+    pub debit: String,
+    /// The ledger account that gains it.
+    pub credit: String,
+    /// Credits.
+    pub amount: Credits,
+    /// RFC 3339.
+    pub created_at: String,
+}
+
+impl TransferView {
+    /// A transfer of an account's book.
+    pub fn of(account: AccountId, row: &TransferRow) -> Self {
+        let entry_id = match row.subject {
+            TransferSubject::Hold(id) => id.to_string(),
+            other => TransferId::from_u128(other.entry()).to_string(),
+        };
+        Self {
+            account_id: account,
+            entry_id,
+            subject: row.subject.as_str().to_owned(),
+            leg: row.leg.as_str().to_owned(),
+            debit: row.debit.as_str().to_owned(),
+            credit: row.credit.as_str().to_owned(),
+            amount: row.amount,
+            created_at: row.created_at.to_rfc3339(),
+        }
+    }
+}
+
+/// A usage row. The order of the fields is that of the columns of an export.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageView {
+    /// Whose.
+    pub account_id: AccountId,
+    /// Id; that of its hold.
+    pub id: HoldId,
+    /// The request's `x-request-id`.
+    pub request_id: RequestId,
+    /// The key that was used.
+    pub key_id: Option<KeyId>,
+    /// When it was accepted, RFC 3339.
+    pub created_at: String,
+    /// When the first content arrived, RFC 3339.
+    pub first_at: Option<String>,
+    /// When it ended, RFC 3339.
+    pub ended_at: String,
+    /// The path.
+    pub endpoint: String,
+    /// The model as the request named it.
+    pub model: String,
+    /// Which upstream served.
+    pub provider: String,
+    /// How it ended.
+    pub outcome: String,
+    /// Whether the gateway counted because no report came.
+    pub estimated: bool,
+    /// What was held.
+    pub held: Credits,
+    /// What it cost, what a plan included of it as well.
+    pub cost: Credits,
+    /// How much of the cost a plan's allowance paid.
+    pub included: Credits,
+    /// How much of the cost was given back.
+    pub refunded: Credits,
+    /// What it cost beyond the hold; the operator bears it.
+    pub overrun: Credits,
+    /// `none`, `partly` or `fully`.
+    pub coverage: String,
+    /// The plan at the time of the request.
+    pub plan_name: Option<String>,
+    /// Names the prices that applied.
+    pub price_version: String,
+    /// Tokens read afresh.
+    pub input_tokens: u64,
+    /// Tokens read from the provider's cache.
+    pub cache_read_tokens: u64,
+    /// Tokens written into it for some minutes.
+    pub cache_write_tokens: u64,
+    /// Tokens written into it for an hour.
+    pub cache_write_1h_tokens: u64,
+    /// Tokens of sound that went in.
+    pub input_audio_tokens: u64,
+    /// Tokens of the visible answer.
+    pub output_tokens: u64,
+    /// Tokens of reasoning.
+    pub reasoning_tokens: u64,
+    /// Tokens of sound that came out.
+    pub output_audio_tokens: u64,
+}
+
+impl UsageView {
+    /// A usage row.
+    pub fn of(row: &UsageRow) -> Self {
+        Self {
+            account_id: row.account,
+            id: row.id,
+            request_id: row.request,
+            key_id: row.key,
+            created_at: row.created_at.to_rfc3339(),
+            first_at: row.first_at.map(Timestamp::to_rfc3339),
+            ended_at: row.ended_at.to_rfc3339(),
+            endpoint: row.endpoint.to_string(),
+            model: row.model.to_string(),
+            provider: row.provider.to_string(),
+            outcome: row.outcome.as_str().to_owned(),
+            estimated: row.estimated,
+            held: row.held,
+            cost: row.charge,
+            included: row.included,
+            refunded: row.refunded,
+            overrun: row.overrun,
+            coverage: row.coverage().as_str().to_owned(),
+            plan_name: row.plan.as_ref().map(|plan| plan.name.to_string()),
+            price_version: row.price_version.to_string(),
+            input_tokens: row.usage.get(Unit::Input),
+            cache_read_tokens: row.usage.get(Unit::CacheRead),
+            cache_write_tokens: row.usage.get(Unit::CacheWrite),
+            cache_write_1h_tokens: row.usage.get(Unit::CacheWriteHour),
+            input_audio_tokens: row.usage.get(Unit::InputAudio),
+            output_tokens: row.usage.get(Unit::Output),
+            reasoning_tokens: row.usage.get(Unit::Reasoning),
+            output_audio_tokens: row.usage.get(Unit::OutputAudio),
+        }
+    }
+}
+
+/// A month of an account. `opening + purchases + promotions + refunds - charged - plan_fees - expired - withdrawn` is
+/// `closing`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatementView {
+    /// Whose.
+    pub account: AccountId,
+    /// Such as `2026-11`.
+    pub month: String,
+    /// When it begins, RFC 3339.
+    pub start: String,
+    /// When it is over, RFC 3339.
+    pub end: String,
+    /// What the account had then, what calls held of it included.
+    pub opening: Credits,
+    /// What calls held of it.
+    pub opening_held: Credits,
+    /// Credits that were paid for.
+    pub purchases: Credits,
+    /// Credits that the operator gave.
+    pub promotions: Credits,
+    /// Charges that became credits again.
+    pub refunds: Credits,
+    /// What calls cost credits.
+    pub charged: Credits,
+    /// What plans cost credits.
+    pub plan_fees: Credits,
+    /// How many periods that paid.
+    pub plan_periods: u64,
+    /// What was gone with its time.
+    pub expired: Credits,
+    /// What was taken back of purchases.
+    pub withdrawn: Credits,
+    /// What the account has at the end of the month, or now.
+    pub closing: Credits,
+    /// What calls hold of it.
+    pub closing_held: Credits,
+    /// What calls cost allowances; no credits.
+    pub allowance_used: Credits,
+    /// What went back to weeks of plans; no credits.
+    pub allowance_refunded: Credits,
+    /// What calls cost, by model and endpoint.
+    pub charges: Vec<ChargeView>,
+    /// What does not add up; nothing may.
+    pub faults: Vec<String>,
+}
+
+/// What calls of one model at one endpoint cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChargeView {
+    /// The model as the requests named it.
+    pub model: String,
+    /// The path.
+    pub endpoint: String,
+    /// Calls that cost something.
+    pub calls: u64,
+    /// What credits paid.
+    pub paid: Credits,
+    /// What allowances paid.
+    pub included: Credits,
+}
+
+impl ChargeView {
+    /// A sum of charges.
+    pub fn of(sum: &ChargeSum) -> Self {
+        Self {
+            model: sum.model.to_string(),
+            endpoint: sum.endpoint.to_string(),
+            calls: sum.calls,
+            paid: sum.paid,
+            included: sum.included,
         }
     }
 }

@@ -1,7 +1,7 @@
 use axum::body::Body;
 use axum::http::{Request, Response};
 use http_body_util::BodyExt;
-use serde_json::json;
+use serde_json::{Value, json};
 use tollgate_edge::error::status_and_type;
 use tollgate_types::ErrorCode;
 use tower::ServiceExt;

@@ -14,7 +14,9 @@ use tollgate_server::config::env::Environment;
 use tollgate_server::listen::App;
 use tollgate_server::wiring::Domains;
 use tollgate_server::{Config, Flags, reload, serve, wiring};
-use tollgate_storage::{Account, AccountState, Balance, Compat, FileSource, Grant, KeyMode, Limits, Storage};
+use tollgate_storage::{
+    Account, AccountState, Balance, Compat, FileSource, Grant, KeyMode, Limits, LotTerms, Storage,
+};
 use tollgate_testkit::upstream::{FakeUpstream, ReceivedRequest};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
@@ -94,6 +96,7 @@ impl Scene {
                 account: id,
                 amount: Credits::from_nanos(credits * 1_000_000_000),
                 at: now,
+                terms: LotTerms::default(),
             };
             self.domains.storage.ledger.grant(grant).await.unwrap();
         }

@@ -5,21 +5,25 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices};
 
-use crate::Storage;
 use crate::audit::{AuditVisitor, LedgerAccount, LedgerBalance, Leg, OpenHold, TransferRow, TransferSubject};
 use crate::usage::UsageRow;
+use crate::{Lot, Refund, Storage};
 
 /// One tenant's book.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Book {
     /// Stored balances.
     pub balances: BTreeMap<LedgerAccount, Credits>,
+    /// Lots in the order in which they are spent.
+    pub lots: Vec<Lot>,
     /// Open holds in order of id.
     pub holds: Vec<OpenHold>,
     /// Transfers in order of subject and leg.
     pub transfers: Vec<TransferRow>,
     /// Usage rows in order of id.
     pub usage: Vec<UsageRow>,
+    /// Refunds in order of id.
+    pub refunds: Vec<Refund>,
 }
 
 impl Book {
@@ -46,10 +50,12 @@ impl Books {
         storage.ledger.audit(&mut books).await.unwrap();
         assert_eq!(books.current, None, "the last book is not ended");
         for (account, book) in &mut books.books {
+            book.lots.sort_by(Lot::burns_before);
             book.holds.sort_by_key(|hold| hold.id);
             book.transfers
                 .sort_by_key(|transfer| (subject_order(transfer.subject), transfer.leg));
             book.usage.sort_by_key(|row| row.id);
+            book.refunds.sort_by_key(|refund| refund.id);
             check(*account, book);
         }
         books
@@ -82,13 +88,23 @@ impl AuditVisitor for Books {
 
     fn balance(&mut self, balance: LedgerBalance) {
         let book = self.open_book();
-        assert!(book.holds.is_empty(), "balances come before holds");
+        assert!(
+            book.lots.is_empty() && book.holds.is_empty(),
+            "balances come before lots and holds"
+        );
         assert!(
             book.transfers.is_empty() && book.usage.is_empty(),
             "balances come before rows"
         );
         let before = book.balances.insert(balance.account, balance.balance);
         assert_eq!(before, None, "{:?} is shown twice", balance.account);
+    }
+
+    fn lot(&mut self, lot: &Lot) {
+        assert_eq!(Some(lot.account), self.current, "a lot of another account");
+        let book = self.open_book();
+        assert!(book.holds.is_empty(), "lots come before holds");
+        book.lots.push(lot.clone());
     }
 
     fn hold(&mut self, hold: OpenHold) {
@@ -109,6 +125,11 @@ impl AuditVisitor for Books {
         self.open_book().usage.push(row.clone());
     }
 
+    fn refund(&mut self, refund: &Refund) {
+        assert_eq!(Some(refund.account), self.current, "a refund of another account");
+        self.open_book().refunds.push(refund.clone());
+    }
+
     fn account_end(&mut self) {
         assert!(self.current.take().is_some(), "no book to end");
     }
@@ -124,6 +145,8 @@ fn subject_order(subject: TransferSubject) -> (u8, u128) {
         TransferSubject::Hold(id) => (1, id.as_u128()),
         TransferSubject::Window(id) => (2, id.as_u128()),
         TransferSubject::Period(id) => (3, id.as_u128()),
+        TransferSubject::Lot(id) => (4, id.as_u128()),
+        TransferSubject::Refund(id) => (5, id.as_u128()),
     }
 }
 
@@ -149,7 +172,10 @@ fn check(account: AccountId, book: &Book) {
         *sums.entry(transfer.debit).or_default() -= i128::from(amount);
         *sums.entry(transfer.credit).or_default() += i128::from(amount);
         match transfer.subject {
-            TransferSubject::Grant(_) => assert_eq!(transfer.leg, Leg::Grant, "{account}: {transfer:?}"),
+            TransferSubject::Grant(_) => assert!(
+                matches!(transfer.leg, Leg::Grant | Leg::Promotion),
+                "{account}: {transfer:?}"
+            ),
             TransferSubject::Hold(id) => {
                 legs.entry(id).or_default().insert(transfer.leg, amount);
             }
@@ -159,6 +185,14 @@ fn check(account: AccountId, book: &Book) {
                 _ => unreachable!("{account}: {transfer:?}"),
             },
             TransferSubject::Period(_) => assert_eq!(transfer.leg, Leg::PlanFee, "{account}: {transfer:?}"),
+            TransferSubject::Lot(_) => assert!(
+                matches!(transfer.leg, Leg::Expire | Leg::Withdraw),
+                "{account}: {transfer:?}"
+            ),
+            TransferSubject::Refund(_) => assert!(
+                matches!(transfer.leg, Leg::Refund | Leg::RefundAllowance),
+                "{account}: {transfer:?}"
+            ),
         }
     }
     for ledger_account in LedgerAccount::ALL {
@@ -181,8 +215,97 @@ fn check(account: AccountId, book: &Book) {
     assert_eq!(total, 0, "{account}: the book does not sum to zero");
     let held: i64 = book.holds.iter().map(|hold| hold.amount.nanos()).sum();
     assert_eq!(held, book.balance(LedgerAccount::Hold), "{account}: open holds");
+    check_lots(account, book);
+    check_refunds(account, book);
     check_weeks(account, book, &legs, weeks);
     check_holds(account, book, legs);
+}
+
+/// Every grant and refund has its lot, what left lots was moved, and what lots have left is what the account has and
+/// what it has spent since spending was assigned.
+fn check_lots(account: AccountId, book: &Book) {
+    let made: BTreeMap<TransferId, (Leg, i64)> = book
+        .transfers
+        .iter()
+        .filter_map(|transfer| match (transfer.subject, transfer.leg) {
+            (TransferSubject::Grant(id), leg) | (TransferSubject::Refund(id), leg @ Leg::Refund) => {
+                Some((id, (leg, transfer.amount.nanos())))
+            }
+            _ => None,
+        })
+        .collect();
+    let lots = book.lots.iter();
+    let lots: BTreeMap<TransferId, (Leg, i64)> = lots
+        .map(|lot| (lot.id, (lot.terms.kind.leg(), lot.amount.nanos())))
+        .collect();
+    assert_eq!(lots, made, "{account}: a lot for each grant and refund");
+    for lot in &book.lots {
+        let parts = [lot.remaining, lot.expired, lot.withdrawn].map(Credits::nanos);
+        assert!(parts.into_iter().all(|part| part >= 0), "{account}: {lot:?}");
+        assert!(
+            parts.into_iter().sum::<i64>() <= lot.amount.nanos(),
+            "{account}: {lot:?}"
+        );
+    }
+    let sum = |of: fn(&Lot) -> Credits| book.lots.iter().map(|lot| of(lot).nanos()).sum::<i64>();
+    let moved = |leg| {
+        let of_leg = book.transfers.iter().filter(|transfer| transfer.leg == leg);
+        of_leg.map(|transfer| transfer.amount.nanos()).sum::<i64>()
+    };
+    assert_eq!(sum(|lot| lot.expired), moved(Leg::Expire), "{account}");
+    assert_eq!(sum(|lot| lot.withdrawn), moved(Leg::Withdraw), "{account}");
+    let held: i64 = book
+        .holds
+        .iter()
+        .map(|hold| hold.amount.nanos() - hold.allowance.nanos())
+        .sum();
+    let funds = book.balance(LedgerAccount::Credits) + held;
+    let left = sum(|lot| lot.remaining);
+    assert!(
+        left >= funds,
+        "{account}: {left} left of lots, {funds} in the account"
+    );
+}
+
+/// Each refund has its transfers and its call, of which no more is given back than was charged.
+fn check_refunds(account: AccountId, book: &Book) {
+    let told: BTreeMap<(TransferId, Leg), i64> = book
+        .refunds
+        .iter()
+        .flat_map(|refund| {
+            let parts = [
+                (Leg::Refund, refund.credits),
+                (Leg::RefundAllowance, refund.allowance),
+            ];
+            parts.map(|(leg, amount)| ((refund.id, leg), amount.nanos()))
+        })
+        .filter(|(_, amount)| *amount > 0)
+        .collect();
+    let moved: BTreeMap<(TransferId, Leg), i64> = book
+        .transfers
+        .iter()
+        .filter_map(|transfer| match transfer.subject {
+            TransferSubject::Refund(id) => Some(((id, transfer.leg), transfer.amount.nanos())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, moved, "{account}: refunds");
+    for row in &book.usage {
+        let of_row = || book.refunds.iter().filter(|refund| refund.hold == row.id);
+        let credits: i64 = of_row().map(|refund| refund.credits.nanos()).sum();
+        let allowance: i64 = of_row().map(|refund| refund.allowance.nanos()).sum();
+        let paid = row.charge.nanos() - row.included.nanos();
+        assert!(
+            credits <= paid && allowance <= row.included.nanos(),
+            "{account}: {row:?}"
+        );
+        assert_eq!(row.refunded.nanos(), credits + allowance, "{account}: {row:?}");
+    }
+    let rows: HashSet<HoldId> = book.usage.iter().map(|row| row.id).collect();
+    assert!(
+        book.refunds.iter().all(|refund| rows.contains(&refund.hold)),
+        "{account}: a refund of no call"
+    );
 }
 
 /// No week gives more than it had, and only the open one has anything left.
@@ -204,6 +327,12 @@ fn check_weeks(
         match plan {
             Some(plan) => *weeks.entry(plan.window).or_default() -= drawn,
             None => assert_eq!(drawn, 0, "{account}: {id} draws on no plan's allowance"),
+        }
+    }
+    for refund in &book.refunds {
+        let row = book.usage.iter().find(|row| row.id == refund.hold);
+        if let Some(plan) = row.and_then(|row| row.plan.as_ref()) {
+            *weeks.entry(plan.window).or_default() += refund.allowance.nanos();
         }
     }
     let mut left: Vec<i64> = weeks.into_values().filter(|left| *left != 0).collect();

@@ -23,8 +23,11 @@ pub mod grant;
 pub mod hold;
 pub mod idempotency;
 pub mod key;
+pub mod lot;
 pub mod plan;
 pub mod price;
+pub mod refund;
+pub mod report;
 pub mod response;
 pub mod settle;
 pub mod subscription;
@@ -86,6 +89,10 @@ macro_rules! conformance_tests {
                 unknown_hold_is_not_found, hold_of_another_account_is_not_found, negative_amounts_are_refused;
             grant: adds_to_credits, same_id_is_one_grant, same_id_for_another_account_is_a_conflict,
                 sum_that_does_not_fit_is_a_conflict, unknown_account_is_not_found, amount_must_be_positive;
+            lot: grant_makes_a_lot, gifts_are_grants, spending_burns_in_order, spending_before_a_grant_burns_what_there_was,
+                what_is_over_expires, looking_has_them_expire, what_calls_hold_expires_after_them,
+                allowances_hold_no_lots, rounds_at_once_expire_once, unknown_account_is_not_found,
+                assigning_later_is_burning_at_once;
             plan: allowance_is_drawn_first, partly_covered_call_is_paid_first_by_the_allowance, zero_balance_runs_what_is_covered,
                 denied_consumes_neither, model_that_is_not_covered_costs_credits, free_call_draws_on_nothing,
                 every_part_goes_back, weeks_are_half_open, week_is_opened_once_by_many, clock_jumps,
@@ -105,6 +112,11 @@ macro_rules! conformance_tests {
                 rows_are_of_one_account;
             total: sums_by_group, no_rows_no_groups, sums_every_class;
             price: recorded_then_read, recorded_stays_as_it_is, unknown_version_is_none;
+            refund: charge_becomes_a_lot, no_more_than_the_charge_is_given_back, same_id_is_one_refund,
+                allowance_goes_back_to_its_open_week, allowance_of_a_closed_week_is_not_given_back,
+                call_without_a_row_is_not_found, survives_reopening, refunds_at_once_give_back_no_more,
+                purchase_is_taken_back, only_purchases_are_taken_back;
+            report: transfers_come_in_pages, spans_are_half_open, sums_are_of_transfers;
             response: saved_then_read, saved_once, answers_are_of_one_account, found_by_its_items, chain_goes_back,
                 chain_is_read_up_to_its_bytes, circle_ends, deleted_once, expired_is_gone, sweep_deletes_what_expired;
             idempotency: one_claim_is_first, answer_is_kept_for_the_same_request, released_key_is_claimed_anew,
@@ -160,8 +172,11 @@ mod tests {
             ("hold", include_str!("hold.rs")),
             ("idempotency", include_str!("idempotency.rs")),
             ("key", include_str!("key.rs")),
+            ("lot", include_str!("lot.rs")),
             ("plan", include_str!("plan.rs")),
             ("price", include_str!("price.rs")),
+            ("refund", include_str!("refund.rs")),
+            ("report", include_str!("report.rs")),
             ("response", include_str!("response.rs")),
             ("settle", include_str!("settle.rs")),
             ("subscription", include_str!("subscription.rs")),

@@ -13,9 +13,9 @@ use tollgate_types::{
 
 use super::BoxFuture;
 use crate::{
-    Account, AccountState, Cadence, Compat, Grant, HoldOutcome, Key, KeyMode, KeyState, Limits, NewHold,
-    NewKey, NewSubscription, Payer, Payment, Product, Settlement, Storage, StorageError, StorageErrorKind,
-    Subscription,
+    Account, AccountState, Cadence, Compat, Grant, HoldOutcome, Key, KeyMode, KeyState, Limits, LotTerms,
+    NewHold, NewKey, NewSubscription, Payer, Payment, Product, Settlement, Storage, StorageError,
+    StorageErrorKind, Subscription,
 };
 
 /// 2026-11-20, 13:30:00 UTC.
@@ -66,6 +66,7 @@ pub(super) fn grant(number: u128, account: AccountId, amount: i64) -> Grant {
         account,
         amount: nanos(amount),
         at: START,
+        terms: LotTerms::default(),
     }
 }
 

@@ -48,6 +48,7 @@ pub async fn row_keeps_everything(factory: Factory) {
             charge: settlement.charge,
             included: Credits::ZERO,
             plan: None,
+            refunded: Credits::ZERO,
             overrun: settlement.overrun,
             usage: settlement.usage,
             outcome,

@@ -1,16 +1,20 @@
-//! Commands that a running server carries out when there is one: accounts, keys, credits, models, the ledger.
+//! Commands that a running server carries out when there is one: accounts, keys, credits, models, the ledger, statements.
 
 use tollgate_server::control::view::{CheckView, Reply};
-use tollgate_server::control::{self, Command, RunError, SubscriptionWish};
+use tollgate_server::control::{self, Command, GrantWish, RunError, SubscriptionWish};
 use tollgate_types::{Error, ErrorCode};
 
 use super::start;
-use crate::cli::{Accounts, Cadence, Compat, Credit, Keys, Ledger, Models, Place, Plans, Subscriptions};
+use crate::cli::{
+    Accounts, Cadence, Compat, Credit, Keys, Kind, Models, Place, Plans, Statements, Subscriptions,
+};
 use crate::failure::{Exit, Failure};
 use crate::print::{Printer, tables};
 
-const KNOWN_ACCOUNTS: &str = "`tollgate accounts list` shows those that exist.";
+/// Where to look for an account.
+pub(super) const KNOWN_ACCOUNTS: &str = "`tollgate accounts list` shows those that exist.";
 const KNOWN_KEYS: &str = "`tollgate keys list --account ID` shows an account's keys with their ids.";
+const KNOWN_GRANTS: &str = "`tollgate credits list ID` shows an account's grants with their ids.";
 const KNOWN_SUBSCRIPTIONS: &str =
     "`tollgate subscriptions list --account ID` shows an account's subscriptions with their ids.";
 
@@ -100,11 +104,52 @@ pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Fail
 /// `credits …`.
 pub fn credits(place: Place, command: Credit, printer: &Printer) -> Result<Exit, Failure> {
     let command = match command {
-        Credit::Grant { id, amount } => Command::Grant { account: id, amount },
+        Credit::Grant { id, amount, terms } => Command::Grant {
+            account: id,
+            grant: GrantWish {
+                amount,
+                promotion: terms.kind == Kind::Promotion,
+                expires_in_days: terms.expires_in_days,
+                expires_at: terms.expires_at,
+                priority: Some(terms.priority),
+                note: terms.note,
+            },
+        },
+        Credit::List { id, all } => Command::ListLots { account: id, all },
+        Credit::Refund {
+            request,
+            amount,
+            reason,
+            key,
+        } => Command::Refund {
+            request,
+            amount,
+            reason,
+            key,
+        },
+        Credit::RefundGrant { id } => Command::RefundGrant { id },
         Credit::Balance { id } => Command::ShowBalance { account: id },
     };
-    match send(place, command, KNOWN_ACCOUNTS)? {
+    let known = match command {
+        Command::Refund { .. } => "",
+        Command::RefundGrant { .. } => KNOWN_GRANTS,
+        _ => KNOWN_ACCOUNTS,
+    };
+    match send(place, command, known)? {
         Reply::Balance(balance) => printer.answer(&balance, || tables::balance(&balance))?,
+        Reply::Lots(lots) => {
+            printer.answer(&lots, || tables::lots(&lots))?;
+            if lots.is_empty() {
+                printer.hint("Nothing is left; `--all` lists what is used up, `tollgate credits grant ID AMOUNT` grants more.");
+            }
+        }
+        Reply::Refund(refund) => {
+            printer.answer(&refund, || tables::refund(&refund))?;
+            if refund.repeated {
+                printer.hint("It was given back before; nothing was given back now. Another refund of the same amount needs a --key.");
+            }
+        }
+        Reply::Withdrawal(taken) => printer.answer(&taken, || tables::withdrawal(&taken))?,
         other => return Err(unexpected(&other)),
     }
     Ok(Exit::Fine)
@@ -169,9 +214,21 @@ pub fn models(place: Place, command: Models, printer: &Printer) -> Result<Exit, 
     Ok(Exit::Fine)
 }
 
-/// `ledger …`.
-pub fn ledger(place: Place, command: Ledger, printer: &Printer) -> Result<Exit, Failure> {
-    let Ledger::Check { reprice } = command;
+/// `statements …`. One that does not add up has the exit code of a check that found faults.
+pub fn statements(place: Place, command: Statements, printer: &Printer) -> Result<Exit, Failure> {
+    let Statements::Show { account, month } = command;
+    match send(place, Command::ShowStatement { account, month }, KNOWN_ACCOUNTS)? {
+        Reply::Statement(statement) => {
+            printer.answer(&statement, || tables::statement(&statement))?;
+            let adds_up = statement.faults.is_empty();
+            Ok(if adds_up { Exit::Fine } else { Exit::Faults })
+        }
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// `ledger check`.
+pub fn check_ledger(place: Place, reprice: bool, printer: &Printer) -> Result<Exit, Failure> {
     match send(place, Command::CheckLedger { reprice }, "")? {
         Reply::Check(check) => {
             printer.answer(&check, || tables::check(&check))?;
@@ -189,10 +246,15 @@ fn verdict(check: &CheckView) -> Exit {
 /// not exist.
 fn send(place: Place, command: Command, known: &str) -> Result<Reply, Failure> {
     let config = start(place)?;
-    control::run(&config, command).map_err(|error| match error {
+    control::run(&config, command).map_err(|error| refused(error, known))
+}
+
+/// Why a command was not carried out, with where to look when what it names does not exist.
+pub(super) fn refused(error: RunError, known: &str) -> Failure {
+    match error {
         RunError::Settings(error) => error.into(),
         RunError::Command(error) => advised(error, known),
-    })
+    }
 }
 
 fn advised(error: Error, known: &str) -> Failure {
@@ -205,12 +267,15 @@ fn advised(error: Error, known: &str) -> Failure {
     }
 }
 
-fn unexpected(reply: &Reply) -> Failure {
+/// An answer that was not asked for.
+pub(super) fn unexpected(reply: &Reply) -> Failure {
     // Only another version of the server can answer like this; what it said may be a secret.
     let kind = match reply {
         Reply::CreatedKey(_) | Reply::Key(_) | Reply::Keys(_) => "about keys",
         Reply::Account(_) | Reply::Accounts(_) | Reply::Balance(_) => "about accounts",
+        Reply::Lots(_) | Reply::Refund(_) | Reply::Withdrawal(_) => "about credits",
         Reply::Plans(_) | Reply::Subscription(_) | Reply::Subscriptions(_) => "about plans",
+        Reply::Transfers(_) | Reply::UsageRows(_) | Reply::Statement(_) => "about the books",
         Reply::Models(_) => "about models",
         Reply::Check(_) => "about the ledger",
     };

@@ -2,6 +2,7 @@
 
 mod check;
 mod control;
+mod export;
 mod openapi;
 mod serve;
 
@@ -11,7 +12,9 @@ use clap::Parser;
 use tollgate_server::config::env::Environment;
 use tollgate_server::{Config, ConfigError, Flags, telemetry};
 
-use crate::cli::{Cli, Command, Place};
+use export::Rows;
+
+use crate::cli::{Cli, Command, Ledger, Place, Usage};
 use crate::failure::{Exit, Failure};
 use crate::print::Printer;
 
@@ -49,7 +52,10 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Command::Plans(command) => control::plans(place, command, &printer),
         Command::Subscriptions(command) => control::subscriptions(place, command, &printer),
         Command::Models(command) => control::models(place, command, &printer),
-        Command::Ledger(command) => control::ledger(place, command, &printer),
+        Command::Ledger(Ledger::Export(command)) => export::export(place, &command, Rows::Transfers),
+        Command::Ledger(Ledger::Check { reprice }) => control::check_ledger(place, reprice, &printer),
+        Command::Usage(Usage::Export(command)) => export::export(place, &command, Rows::Usage),
+        Command::Statements(command) => control::statements(place, command, &printer),
         Command::Config(command) => check::settings(place, command, &printer),
         Command::Doctor => check::doctor(place, &printer),
         Command::Openapi => openapi::document(&printer),

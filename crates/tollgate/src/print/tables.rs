@@ -1,9 +1,11 @@
 //! Answers as people read them. Text that others wrote, such as names, cannot move the cursor of a terminal.
 
 use tollgate_server::control::view::{
-    AccountView, BalanceView, CheckView, EventView, KeyView, ModelView, PlanView, SubscriptionView,
+    AccountView, BalanceView, ChargeView, CheckView, EventView, KeyView, LotView, ModelView, PlanView,
+    RefundView, StatementView, SubscriptionView, WithdrawalView,
 };
 use tollgate_server::doctor::{Finding, State};
+use tollgate_types::Credits;
 
 /// Shown where an account has no limit of its own.
 const BY_DEFAULT: &str = "default";
@@ -74,6 +76,47 @@ pub fn balance(balance: &BalanceView) -> String {
     aligned(&[
         ["credits".to_owned(), balance.credits.to_string()],
         ["held".to_owned(), balance.held.to_string()],
+    ])
+}
+
+/// Grants and refunds, a line for each.
+pub fn lots(lots: &[LotView]) -> String {
+    let row = |lot: &LotView| {
+        [
+            lot.id.to_string(),
+            lot.kind.clone(),
+            lot.amount.to_string(),
+            lot.remaining.to_string(),
+            lot.priority.to_string(),
+            lot.created_at.clone(),
+            lot.expires_at.clone().unwrap_or_else(|| "never".to_owned()),
+            lot.note.clone(),
+        ]
+    };
+    table(
+        [
+            "ID", "KIND", "AMOUNT", "LEFT", "PRIORITY", "CREATED", "EXPIRES", "NOTE",
+        ],
+        lots.iter().map(row),
+    )
+}
+
+/// A refund, a line for each fact.
+pub fn refund(refund: &RefundView) -> String {
+    aligned(&[
+        ["id".to_owned(), refund.id.to_string()],
+        ["request".to_owned(), refund.request.to_string()],
+        ["account".to_owned(), refund.account.to_string()],
+        ["credits".to_owned(), refund.credits.to_string()],
+        ["allowance".to_owned(), refund.allowance.to_string()],
+    ])
+}
+
+/// What was taken back of a grant, a line for each fact.
+pub fn withdrawal(taken: &WithdrawalView) -> String {
+    aligned(&[
+        ["id".to_owned(), taken.id.to_string()],
+        ["withdrawn".to_owned(), taken.withdrawn.to_string()],
     ])
 }
 
@@ -172,6 +215,49 @@ pub fn models(models: &[ModelView]) -> String {
         ["MODEL", "INPUT/1M", "OUTPUT/1M", "CONTEXT", "RELEASED", "TARGETS"],
         models.iter().map(row),
     )
+}
+
+/// A statement: what there was, what came and went, what there is; then charges by model and endpoint.
+pub fn statement(statement: &StatementView) -> String {
+    let line = |name: &str, amount: Credits| [name.to_owned(), amount.to_string()];
+    let fees = format!("plan fees ({} periods)", statement.plan_periods);
+    let facts = [
+        ["account".to_owned(), statement.account.to_string()],
+        [
+            "month".to_owned(),
+            format!("{} to {}", statement.start, statement.end),
+        ],
+        line("opening balance", statement.opening),
+        line("+ purchases", statement.purchases),
+        line("+ promotions", statement.promotions),
+        line("+ refunds", statement.refunds),
+        line("- charges", statement.charged),
+        line(&format!("- {fees}"), statement.plan_fees),
+        line("- expired", statement.expired),
+        line("- taken back", statement.withdrawn),
+        line("closing balance", statement.closing),
+        line("of it held", statement.closing_held),
+        line("allowance used", statement.allowance_used),
+        line("allowance given back", statement.allowance_refunded),
+    ];
+    let row = |charge: &ChargeView| {
+        let (paid, included) = (charge.paid.to_string(), charge.included.to_string());
+        let (model, endpoint) = (charge.model.clone(), charge.endpoint.clone());
+        [model, endpoint, charge.calls.to_string(), paid, included]
+    };
+    let charges = table(
+        ["MODEL", "ENDPOINT", "CALLS", "PAID", "INCLUDED"],
+        statement.charges.iter().map(row),
+    );
+    let faults: String = statement
+        .faults
+        .iter()
+        .map(|fault| format!("FAULT {}\n", shown(fault)))
+        .collect();
+    match charges.is_empty() {
+        true => format!("{}{faults}", aligned(&facts)),
+        false => format!("{}\n{charges}{faults}", aligned(&facts)),
+    }
 }
 
 /// What a check of the ledger found.

@@ -20,6 +20,7 @@ mod bedrock;
 mod completions;
 mod counting;
 mod crash;
+mod credits;
 mod embeddings;
 mod generate_content;
 mod idempotency;

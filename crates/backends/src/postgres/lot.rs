@@ -1,0 +1,245 @@
+//! Lots and grants. A change is a transaction that locks the account's row of credits first, as holds do, so that what
+//! was spent and what is held stand still while it is assigned.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use sqlx::postgres::PgRow;
+use sqlx::{Connection, PgConnection};
+use tollgate_storage::lot::{Funds, Leaving, assign, expire, withdraw};
+use tollgate_storage::{
+    Balance, Grant, Lot, LotKind, LotStore, NewRefund, RefundOutcome, Result, StorageError, StorageErrorKind,
+};
+use tollgate_types::id::TransferId;
+use tollgate_types::{AccountId, Credits, Timestamp};
+
+use super::error::while_running;
+use super::pool::{Pool, Statement};
+use super::subscription::{complete_book, execute, lock, move_credits};
+use super::{refund, rows};
+use crate::rows::LotColumns;
+
+pub(super) struct Lots(pub(super) Arc<Pool>);
+
+#[async_trait]
+impl LotStore for Lots {
+    async fn lots(&self, account: AccountId, now: Timestamp) -> Result<Vec<Lot>> {
+        transact(&self.0, move |connection| {
+            Box::pin(async move {
+                expire_lots(connection, account, now).await?;
+                let mut lots = select(
+                    connection,
+                    "SELECT * FROM credit_lot WHERE account_id = $1",
+                    account,
+                )
+                .await?;
+                lots.sort_by(Lot::burns_before);
+                Ok(lots)
+            })
+        })
+        .await
+    }
+
+    async fn expire(&self, now: Timestamp, limit: u32) -> Result<u64> {
+        let over = sqlx::query(
+            "SELECT account_id FROM credit_lot WHERE remaining > 0 AND expires_at <= $1
+            GROUP BY account_id ORDER BY min(expires_at) LIMIT $2",
+        );
+        let over = over.bind(now.as_micros()).bind(i64::from(limit));
+        let mut expired = 0;
+        for row in self.0.all(over).await? {
+            let account = AccountId::from_u128(rows::id(&row, "account_id")?);
+            let work = transact(&self.0, move |connection| {
+                Box::pin(expire_lots(connection, account, now))
+            });
+            expired += work.await?;
+        }
+        Ok(expired)
+    }
+
+    async fn withdraw(&self, lot: TransferId, at: Timestamp) -> Result<Credits> {
+        transact(&self.0, move |connection| {
+            Box::pin(withdraw_lot(connection, lot, at))
+        })
+        .await
+    }
+
+    async fn refund(&self, new: NewRefund) -> Result<RefundOutcome> {
+        transact(&self.0, move |connection| {
+            Box::pin(refund::give_back(connection, new))
+        })
+        .await
+    }
+}
+
+/// Puts credits into an account as a lot of its own.
+pub(super) async fn grant(pool: &Pool, grant: Grant) -> Result<Balance> {
+    transact(pool, move |connection| {
+        Box::pin(async move {
+            let (before, lots, _) = assigned(connection, grant.account).await?;
+            let statement =
+                sqlx::query("SELECT credits, held FROM grant_lot($1, $2, $3, $4, $5, $6, $7, $8)")
+                    .bind(grant.account.as_u128().to_be_bytes())
+                    .bind(grant.id.as_u128().to_be_bytes())
+                    .bind(grant.amount.nanos())
+                    .bind(grant.at.as_micros())
+                    .bind(grant.terms.kind.as_str())
+                    .bind(i64::from(grant.terms.priority))
+                    .bind(grant.terms.expires_at.map(Timestamp::as_micros))
+                    .bind(grant.terms.note);
+            let row = statement
+                .fetch_one(&mut *connection)
+                .await
+                .map_err(while_running)?;
+            update(connection, &before, &lots).await?;
+            Ok(Balance {
+                credits: rows::credits(&row, "credits")?,
+                held: rows::credits(&row, "held")?,
+            })
+        })
+    })
+    .await
+}
+
+/// Does the work in a transaction, which is undone when it fails.
+async fn transact<T, F>(pool: &Pool, work: F) -> Result<T>
+where
+    T: Send + 'static,
+    F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+{
+    pool.call(|connection| Box::pin(within_transaction(connection, work)))
+        .await?
+}
+
+async fn within_transaction<T, F>(connection: &mut PgConnection, work: F) -> sqlx::Result<Result<T>>
+where
+    F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send,
+{
+    let mut transaction = connection.begin().await?;
+    let outcome = work(&mut transaction).await;
+    match outcome {
+        Ok(_) => transaction.commit().await?,
+        Err(_) => transaction.rollback().await?,
+    }
+    Ok(outcome)
+}
+
+/// Locks the account; answers its lots that have something left, the same with all spending assigned, and its funds.
+pub(super) async fn assigned(
+    connection: &mut PgConnection,
+    account: AccountId,
+) -> Result<(Vec<Lot>, Vec<Lot>, Funds)> {
+    let available = lock(connection, account).await?;
+    complete_book(connection, account).await?;
+    let held = sqlx::query(
+        "SELECT COALESCE(sum(amount - allowance), 0)::BIGINT AS credits FROM hold WHERE account_id = $1",
+    );
+    let held = held.bind(account.as_u128().to_be_bytes());
+    let row = held.fetch_one(&mut *connection).await.map_err(while_running)?;
+    let funds = Funds {
+        available,
+        held: rows::credits(&row, "credits")?,
+    };
+    let with_rest = "SELECT * FROM credit_lot WHERE account_id = $1 AND remaining > 0";
+    let before = select(connection, with_rest, account).await?;
+    let mut lots = before.clone();
+    assign(&mut lots, funds);
+    Ok((before, lots, funds))
+}
+
+/// Assigns what was spent and has lots expire whose time is over; answers of how many something expired.
+async fn expire_lots(connection: &mut PgConnection, account: AccountId, now: Timestamp) -> Result<u64> {
+    let (before, mut lots, funds) = assigned(connection, account).await?;
+    let held = match lots.iter().any(|lot| lot.is_over(now)) {
+        true => open_holds(connection, account).await?,
+        false => Vec::new(),
+    };
+    let held_before = |instant: Timestamp| {
+        let earlier = held.iter().filter(|(at, _)| *at < instant);
+        Credits::from_nanos(earlier.map(|(_, credits)| credits).sum())
+    };
+    let leaving = expire(&mut lots, funds, now, held_before);
+    write_leaving(connection, account, (&before, &lots), &leaving, now).await?;
+    Ok(leaving.len() as u64)
+}
+
+/// Assigns what was spent, then takes back what is left of a purchase.
+async fn withdraw_lot(connection: &mut PgConnection, lot: TransferId, at: Timestamp) -> Result<Credits> {
+    let statement = sqlx::query(
+        "SELECT credit_lot.* FROM account JOIN credit_lot ON account_id = account.id AND credit_lot.id = $1",
+    );
+    let row = statement
+        .bind(lot.as_u128().to_be_bytes())
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(while_running)?;
+    let found: Lot = rows::whole::<LotColumns, _>(&row.ok_or_else(|| StorageError::not_found(lot))?)?;
+    if found.terms.kind != LotKind::Purchase {
+        let why = "the lot was not paid for";
+        return Err(StorageError::new(StorageErrorKind::Conflict, why));
+    }
+    let (before, mut lots, funds) = assigned(connection, found.account).await?;
+    let leaving = withdraw(&mut lots, funds, lot);
+    write_leaving(
+        connection,
+        found.account,
+        (&before, &lots),
+        leaving.as_slice(),
+        at,
+    )
+    .await?;
+    Ok(leaving.map_or(Credits::ZERO, |leaving| leaving.amount))
+}
+
+/// Writes what became of lots and moves what has left them.
+async fn write_leaving(
+    connection: &mut PgConnection,
+    account: AccountId,
+    (before, lots): (&[Lot], &[Lot]),
+    leaving: &[Leaving],
+    at: Timestamp,
+) -> Result<()> {
+    update(connection, before, lots).await?;
+    for Leaving { entry, leg, amount } in leaving {
+        move_credits(connection, account, (*entry, "lot", *leg, *amount), at).await?;
+    }
+    Ok(())
+}
+
+/// Open holds of an account: when each was accepted, and how much of credits it holds.
+async fn open_holds(connection: &mut PgConnection, account: AccountId) -> Result<Vec<(Timestamp, i64)>> {
+    let statement =
+        sqlx::query("SELECT created_at, amount - allowance AS credits FROM hold WHERE account_id = $1");
+    let statement = statement.bind(account.as_u128().to_be_bytes());
+    let found = statement.fetch_all(connection).await.map_err(while_running)?;
+    let open = |row: &PgRow| Ok((rows::timestamp(row, "created_at")?, rows::get(row, "credits")?));
+    found.iter().map(open).collect()
+}
+
+async fn select(
+    connection: &mut PgConnection,
+    statement: &'static str,
+    account: AccountId,
+) -> Result<Vec<Lot>> {
+    let statement = sqlx::query(statement).bind(account.as_u128().to_be_bytes());
+    let found = statement.fetch_all(connection).await.map_err(while_running)?;
+    found.iter().map(rows::whole::<LotColumns, _>).collect()
+}
+
+/// Writes those of the lots that are not as they were.
+pub(super) async fn update(connection: &mut PgConnection, before: &[Lot], lots: &[Lot]) -> Result<()> {
+    for lot in lots.iter().filter(|lot| !before.contains(lot)) {
+        let statement: Statement = sqlx::query(
+            "UPDATE credit_lot SET remaining = $3, expired = $4, withdrawn = $5 WHERE account_id = $1 AND id = $2",
+        );
+        let statement = statement
+            .bind(lot.account.as_u128().to_be_bytes())
+            .bind(lot.id.as_u128().to_be_bytes())
+            .bind(lot.remaining.nanos())
+            .bind(lot.expired.nanos())
+            .bind(lot.withdrawn.nanos());
+        execute(connection, statement).await?;
+    }
+    Ok(())
+}

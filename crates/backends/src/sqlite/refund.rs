@@ -1,0 +1,156 @@
+//! Refunds: decided in memory, where it is known which week is open, and written to the journal, as calls are.
+
+use std::sync::Arc;
+
+use sqlx::sqlite::SqliteConnection;
+use tollgate_storage::audit::Leg;
+use tollgate_storage::lot::assign;
+use tollgate_storage::refund::Refundable;
+use tollgate_storage::{Lot, NewRefund, Refund, RefundOutcome, Result, StorageError, UsageRow};
+use tollgate_types::id::TransferId;
+use tollgate_types::{AccountId, Credits, HoldId};
+
+use super::Core;
+use super::account::conflict;
+use super::books::Book;
+use super::ids::lock;
+use super::journal::Entry;
+use super::ledger::Transfer;
+use super::lot::{changed, insert, update};
+use super::usage::usage_columns;
+use crate::rows::{RefundColumns, UsageColumns, id_bytes, storage_error};
+
+const ROW: &str = concat!(
+    "SELECT ",
+    usage_columns!(),
+    " FROM usage_row WHERE usage_row.account_id = $1 AND usage_row.id = $2"
+);
+const OF_CALL: &str = "SELECT id, account_id, hold_id, credits, allowance, reason, created_at FROM refund \
+    WHERE account_id = $1 AND hold_id = $2";
+const OF_ANOTHER: &str = "SELECT EXISTS (SELECT 1 FROM refund WHERE id = $1 AND hold_id <> $2)";
+const INSERT: &str = "INSERT INTO refund (id, account_id, hold_id, credits, allowance, reason, created_at) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
+impl Core {
+    /// Gives back what was charged for a call.
+    pub(super) async fn give_back(&self, new: NewRefund) -> Result<RefundOutcome> {
+        let _one_at_a_time = self.changing.lock().await;
+        self.flush_resolved().await?;
+        let (account, hold) = (new.account, new.hold);
+        let id = new.id;
+        let read = self.read(move |connection| Box::pin(call(connection, account, hold, id)));
+        let (row, before, is_of_another) = read.await?;
+        let row = row.ok_or_else(|| StorageError::not_found(hold))?;
+        if is_of_another {
+            return Err(conflict(format!("{id} is a refund of another call")));
+        }
+        if let Some(refund) = before.iter().find(|refund| refund.id == new.id) {
+            let (refund, is_repeated) = (refund.clone(), true);
+            return Ok(RefundOutcome::Done { refund, is_repeated });
+        }
+        let book = self.book(account)?;
+        let lots = self.lots_with_rest(account).await?;
+        let (refund, changed) = match self.decide_refund(&book, &row, &before, &new, &lots)? {
+            Ok(decided) => decided,
+            Err(refundable) => return Ok(RefundOutcome::Denied { refundable }),
+        };
+        // What was appended before is in the database when this is.
+        self.write(
+            move |connection| Box::pin(async move { update(connection, &changed).await }),
+            |()| (),
+        )
+        .await?;
+        Ok(RefundOutcome::Done {
+            refund,
+            is_repeated: false,
+        })
+    }
+
+    /// Decides what is given back and writes it to the journal; answers it with the lots that have less than before.
+    fn decide_refund(
+        &self,
+        book: &Arc<Book>,
+        row: &UsageRow,
+        before: &[Refund],
+        new: &NewRefund,
+        lots: &[Lot],
+    ) -> Result<std::result::Result<(Refund, Vec<Lot>), Credits>> {
+        let mut sums = lock(&book.sums);
+        let is_open = row.plan.as_ref().is_some_and(|plan| sums.is_open(plan));
+        let refund = match Refundable::of(row, before, is_open).refund(new) {
+            Ok(refund) => refund,
+            Err(refundable) => return Ok(Err(refundable)),
+        };
+        let mut assigned = lots.to_vec();
+        assign(&mut assigned, sums.funds());
+        let entry = refund.clone();
+        self.append(|seq| Entry::Refund { seq, refund: entry })?;
+        sums.credits += refund.credits.nanos();
+        sums.allowance += refund.allowance.nanos();
+        Ok(Ok((refund, changed(lots, assigned))))
+    }
+}
+
+/// A call's usage row, what was given back of it, and whether the id is that of a refund of another call.
+async fn call(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    hold: HoldId,
+    id: TransferId,
+) -> Result<(Option<UsageRow>, Vec<Refund>, bool)> {
+    let row: Option<UsageColumns> = sqlx::query_as(ROW)
+        .bind(id_bytes(account.as_u128()))
+        .bind(id_bytes(hold.as_u128()))
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(storage_error)?;
+    let refunds: Vec<RefundColumns> = sqlx::query_as(OF_CALL)
+        .bind(id_bytes(account.as_u128()))
+        .bind(id_bytes(hold.as_u128()))
+        .fetch_all(&mut *connection)
+        .await
+        .map_err(storage_error)?;
+    let other: bool = sqlx::query_scalar(OF_ANOTHER)
+        .bind(id_bytes(id.as_u128()))
+        .bind(id_bytes(hold.as_u128()))
+        .fetch_one(connection)
+        .await
+        .map_err(storage_error)?;
+    let refunds = refunds.into_iter().map(Refund::try_from).collect::<Result<_>>()?;
+    Ok((row.map(UsageRow::try_from).transpose()?, refunds, other))
+}
+
+/// A refund's own rows. They are few: its balances move with those of the batch.
+pub(super) async fn write(connection: &mut SqliteConnection, refund: &Refund) -> Result<()> {
+    let row = sqlx::query(INSERT)
+        .bind(id_bytes(refund.id.as_u128()))
+        .bind(id_bytes(refund.account.as_u128()))
+        .bind(id_bytes(refund.hold.as_u128()))
+        .bind(refund.credits.nanos())
+        .bind(refund.allowance.nanos())
+        .bind(refund.reason.clone())
+        .bind(refund.created_at.as_micros());
+    row.execute(&mut *connection).await.map_err(storage_error)?;
+    for (leg, amount) in [
+        (Leg::Refund, refund.credits),
+        (Leg::RefundAllowance, refund.allowance),
+    ] {
+        let transfer = Transfer {
+            account: refund.account,
+            entry: refund.id,
+            subject: "refund",
+            leg,
+            amount,
+            at: refund.created_at,
+        };
+        transfer.insert(connection).await?;
+    }
+    match refund.lot() {
+        Some(lot) => insert(connection, &lot).await,
+        None => Ok(()),
+    }
+}
+
+/// Every statement of this file.
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[ROW, OF_CALL, OF_ANOTHER, INSERT];

@@ -1,0 +1,249 @@
+//! Exports: rows of the books as CSV or as lines of JSON. They come in pages, so that books of any size pass through a
+//! little memory.
+
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::mem;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tollgate_server::control::view::{AccountView, Reply};
+use tollgate_server::control::{self, Command};
+use tollgate_types::AccountId;
+
+use super::control::{KNOWN_ACCOUNTS, refused};
+use super::start;
+use crate::cli::{Export, Format, Place};
+use crate::failure::{Exit, Failure};
+
+/// What is exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// Transfers.
+    Transfers,
+    /// Usage rows.
+    Usage,
+}
+
+/// `ledger export` and `usage export`.
+pub fn export(place: Place, command: &Export, rows: Rows) -> Result<Exit, Failure> {
+    let config = start(place)?;
+    let mut out = Sink::open(command.out.as_deref(), command.format)?;
+    let mut accounts = Vec::new();
+    let first = match command.account {
+        Some(account) => page(rows, account, command, None),
+        None => Command::ListAccounts,
+    };
+    let mut failure = None;
+    let next = |reply: Reply| match answered(reply, rows, command, &mut accounts, &mut out) {
+        Ok(next) => Ok(next),
+        Err(error) => {
+            failure = Some(error);
+            Ok(None)
+        }
+    };
+    control::run_each(&config, first, next).map_err(|error| refused(error, KNOWN_ACCOUNTS))?;
+    match failure {
+        Some(failure) => Err(failure),
+        None => out.finish().map(|()| Exit::Fine),
+    }
+}
+
+/// The command for a page.
+fn page(rows: Rows, account: AccountId, command: &Export, after: Option<&Reply>) -> Command {
+    let (from, to) = (command.from, command.to);
+    match rows {
+        Rows::Transfers => Command::ListTransfers {
+            account,
+            from,
+            to,
+            after: match after {
+                Some(Reply::Transfers(page)) => page.last().cloned(),
+                _ => None,
+            },
+        },
+        Rows::Usage => Command::ListUsage {
+            account,
+            from,
+            to,
+            after: match after {
+                Some(Reply::UsageRows(page)) => page.last().map(|row| row.id),
+                _ => None,
+            },
+        },
+    }
+}
+
+/// Writes a page; answers what is to be asked next.
+fn answered(
+    reply: Reply,
+    rows: Rows,
+    command: &Export,
+    accounts: &mut Vec<AccountId>,
+    out: &mut Sink,
+) -> Result<Option<Command>, Failure> {
+    let of = match &reply {
+        Reply::Accounts(found) => {
+            *accounts = found
+                .iter()
+                .rev()
+                .map(|account: &AccountView| account.id)
+                .collect();
+            None
+        }
+        Reply::Transfers(page) => {
+            page.iter().try_for_each(|row| out.row(row))?;
+            page.last().map(|row| row.account_id)
+        }
+        Reply::UsageRows(page) => {
+            page.iter().try_for_each(|row| out.row(row))?;
+            page.last().map(|row| row.account_id)
+        }
+        other => return Err(super::control::unexpected(other)),
+    };
+    let same = of.map(|account| page(rows, account, command, Some(&reply)));
+    Ok(same.or_else(|| Some(page(rows, accounts.pop()?, command, None))))
+}
+
+/// Where rows go.
+enum Sink {
+    Csv {
+        writer: csv::Writer<Box<dyn Write>>,
+        has_head: bool,
+    },
+    Lines(Box<dyn Write>),
+}
+
+impl Sink {
+    fn open(path: Option<&Path>, format: Format) -> Result<Sink, Failure> {
+        let out: Box<dyn Write> = match path {
+            Some(path) => Box::new(
+                File::create(path)
+                    .map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))?,
+            ),
+            None => Box::new(io::stdout()),
+        };
+        let out: Box<dyn Write> = Box::new(BufWriter::new(out));
+        Ok(match format {
+            Format::Csv => Sink::Csv {
+                writer: csv::Writer::from_writer(out),
+                has_head: false,
+            },
+            Format::Jsonl => Sink::Lines(out),
+        })
+    }
+
+    fn row(&mut self, row: &impl Serialize) -> Result<(), Failure> {
+        match self {
+            Sink::Lines(out) => {
+                let line = serde_json::to_string(row).map_err(|error| Failure::failed(error.to_string()))?;
+                writeln!(out, "{line}").map_err(|error| unwritten(&error))
+            }
+            Sink::Csv { writer, has_head } => {
+                let fields = fields(row)?;
+                if !mem::replace(has_head, true) {
+                    let names = fields.iter().map(|(name, _)| name);
+                    writer.write_record(names).map_err(unwritten_csv)?;
+                }
+                let values = fields.iter().map(|(_, value)| value);
+                writer.write_record(values).map_err(unwritten_csv)
+            }
+        }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        let flushed = match self {
+            Sink::Csv { mut writer, .. } => writer.flush(),
+            Sink::Lines(mut out) => out.flush(),
+        };
+        flushed.map_err(|error| unwritten(&error))
+    }
+}
+
+fn unwritten_csv(error: csv::Error) -> Failure {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => unwritten(&error),
+        other => Failure::failed(format!("cannot write the export: {other:?}")),
+    }
+}
+
+fn unwritten(error: &io::Error) -> Failure {
+    match error.kind() {
+        // `| head` has read what it wanted; there is nothing to say.
+        ErrorKind::BrokenPipe => Failure::failed("nobody reads the export any more"),
+        _ => Failure::failed(format!("cannot write the export: {error}")),
+    }
+}
+
+/// Names and values of a row's columns, in the order of its fields.
+fn fields(row: &impl Serialize) -> Result<Vec<(String, String)>, Failure> {
+    let unwritable = |error: serde_json::Error| Failure::failed(error.to_string());
+    let object: Map<String, Value> =
+        serde_json::from_value(serde_json::to_value(row).map_err(unwritable)?).map_err(unwritable)?;
+    let field = |(name, value)| {
+        let text = match value {
+            Value::Null => String::new(),
+            Value::String(text) => guarded(text),
+            other => other.to_string(),
+        };
+        (name, text)
+    };
+    Ok(object.into_iter().map(field).collect())
+}
+
+/// A text that no spreadsheet takes for a formula: one that begins as a formula does gets an apostrophe before it.
+/// Callers choose the names of models. Numbers below zero stay numbers.
+fn guarded(text: String) -> String {
+    let is_number = text.strip_prefix('-').is_some_and(|rest| {
+        !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    });
+    match text.starts_with(['=', '+', '-', '@', '\t', '\r']) && !is_number {
+        true => format!("'{text}"),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_begin_as_formulas_do_are_guarded() {
+        for (text, expected) in [
+            ("=1+1", "'=1+1"),
+            ("+1", "'+1"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("-cmd", "'-cmd"),
+            ("-", "'-"),
+            ("\t=1", "'\t=1"),
+            ("\r=1", "'\r=1"),
+            ("-0.5", "-0.5"),
+            ("sim/chat", "sim/chat"),
+            ("", ""),
+            ("a=b", "a=b"),
+        ] {
+            assert_eq!(guarded(text.to_owned()), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn columns_have_the_order_of_the_fields() {
+        #[derive(Serialize)]
+        struct Row {
+            zeta: Option<u8>,
+            alpha: &'static str,
+            number: u64,
+        }
+        let row = Row {
+            zeta: None,
+            alpha: "=x",
+            number: 7,
+        };
+        let fields = fields(&row).unwrap();
+        let names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+        let values: Vec<&str> = fields.iter().map(|(_, value)| value.as_str()).collect();
+        assert_eq!(names, ["zeta", "alpha", "number"]);
+        assert_eq!(values, ["", "'=x", "7"]);
+    }
+}
