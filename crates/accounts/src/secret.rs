@@ -2,6 +2,7 @@
 //! (238 bits) and six more that check the rest, so that a mistyped key is refused without a look at storage.
 
 use std::fmt;
+use std::sync::Arc;
 
 use aws_lc_rs::hmac;
 use subtle::ConstantTimeEq;
@@ -105,7 +106,7 @@ fn check_chars(text: &str) -> [u8; CHECK_CHARS] {
 
 /// The installation's secret under which keys are digested. Without it a stolen database yields no keys to try.
 #[derive(Clone)]
-pub struct Pepper(hmac::Key);
+pub struct Pepper(Arc<hmac::Key>);
 
 impl Pepper {
     /// A pepper from at least 32 secret bytes; `None` when there are fewer.
@@ -113,7 +114,7 @@ impl Pepper {
         if secret.len() < 32 {
             return None;
         }
-        Some(Self(hmac::Key::new(hmac::HMAC_SHA256, secret)))
+        Some(Self(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, secret))))
     }
 
     /// The digest under which a key is stored.
