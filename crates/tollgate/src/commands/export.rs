@@ -102,12 +102,22 @@ fn answered(
         }
         other => return Err(super::control::unexpected(other)),
     };
+    if out.is_closed {
+        return Ok(None);
+    }
     let same = of.map(|account| page(rows, account, command, Some(&reply)));
     Ok(same.or_else(|| Some(page(rows, accounts.pop()?, command, None))))
 }
 
 /// Where rows go.
-enum Sink {
+struct Sink {
+    rows: Rowed,
+    /// Nobody reads any more: `| head` has what it wanted.
+    is_closed: bool,
+}
+
+/// How they are written.
+enum Rowed {
     Csv {
         writer: csv::Writer<Box<dyn Write>>,
         has_head: bool,
@@ -125,62 +135,65 @@ impl Sink {
             None => Box::new(io::stdout()),
         };
         let out: Box<dyn Write> = Box::new(BufWriter::new(out));
-        Ok(match format {
-            Format::Csv => Sink::Csv {
+        let rows = match format {
+            Format::Csv => Rowed::Csv {
                 writer: csv::Writer::from_writer(out),
                 has_head: false,
             },
-            Format::Jsonl => Sink::Lines(out),
+            Format::Jsonl => Rowed::Lines(out),
+        };
+        Ok(Sink {
+            rows,
+            is_closed: false,
         })
     }
 
     fn row(&mut self, row: &impl Serialize) -> Result<(), Failure> {
-        match self {
-            Sink::Lines(out) => {
-                let line = serde_json::to_string(row).map_err(|error| Failure::failed(error.to_string()))?;
-                writeln!(out, "{line}").map_err(|error| unwritten(&error))
+        let written = self.rows.write(row);
+        self.told(written)
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        let flushed = match &mut self.rows {
+            Rowed::Csv { writer, .. } => writer.flush(),
+            Rowed::Lines(out) => out.flush(),
+        };
+        self.told(flushed)
+    }
+
+    fn told(&mut self, written: io::Result<()>) -> Result<(), Failure> {
+        match written {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.is_closed = true;
+                Ok(())
             }
-            Sink::Csv { writer, has_head } => {
-                let fields = fields(row)?;
-                if !mem::replace(has_head, true) {
-                    let names = fields.iter().map(|(name, _)| name);
-                    writer.write_record(names).map_err(unwritten_csv)?;
-                }
-                let values = fields.iter().map(|(_, value)| value);
-                writer.write_record(values).map_err(unwritten_csv)
-            }
+            other => other.map_err(|error| Failure::failed(format!("cannot write the export: {error}"))),
         }
     }
-
-    fn finish(self) -> Result<(), Failure> {
-        let flushed = match self {
-            Sink::Csv { mut writer, .. } => writer.flush(),
-            Sink::Lines(mut out) => out.flush(),
-        };
-        flushed.map_err(|error| unwritten(&error))
-    }
 }
 
-fn unwritten_csv(error: csv::Error) -> Failure {
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) => unwritten(&error),
-        other => Failure::failed(format!("cannot write the export: {other:?}")),
-    }
-}
-
-fn unwritten(error: &io::Error) -> Failure {
-    match error.kind() {
-        // `| head` has read what it wanted; there is nothing to say.
-        ErrorKind::BrokenPipe => Failure::failed("nobody reads the export any more"),
-        _ => Failure::failed(format!("cannot write the export: {error}")),
+impl Rowed {
+    fn write(&mut self, row: &impl Serialize) -> io::Result<()> {
+        match self {
+            Rowed::Lines(out) => {
+                let line = serde_json::to_string(row)?;
+                writeln!(out, "{line}")
+            }
+            Rowed::Csv { writer, has_head } => {
+                let fields = fields(row)?;
+                if !mem::replace(has_head, true) {
+                    writer.write_record(fields.iter().map(|(name, _)| name))?;
+                }
+                writer.write_record(fields.iter().map(|(_, value)| value))?;
+                Ok(())
+            }
+        }
     }
 }
 
 /// Names and values of a row's columns, in the order of its fields.
-fn fields(row: &impl Serialize) -> Result<Vec<(String, String)>, Failure> {
-    let unwritable = |error: serde_json::Error| Failure::failed(error.to_string());
-    let object: Map<String, Value> =
-        serde_json::from_value(serde_json::to_value(row).map_err(unwritable)?).map_err(unwritable)?;
+fn fields(row: &impl Serialize) -> io::Result<Vec<(String, String)>> {
+    let object: Map<String, Value> = serde_json::from_value(serde_json::to_value(row)?)?;
     let field = |(name, value)| {
         let text = match value {
             Value::Null => String::new(),
