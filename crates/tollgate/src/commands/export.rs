@@ -119,7 +119,7 @@ struct Sink {
 /// How they are written.
 enum Rowed {
     Csv {
-        writer: csv::Writer<Box<dyn Write>>,
+        writer: Box<csv::Writer<Box<dyn Write>>>,
         has_head: bool,
     },
     Lines(Box<dyn Write>),
@@ -137,7 +137,7 @@ impl Sink {
         let out: Box<dyn Write> = Box::new(BufWriter::new(out));
         let rows = match format {
             Format::Csv => Rowed::Csv {
-                writer: csv::Writer::from_writer(out),
+                writer: Box::new(csv::Writer::from_writer(out)),
                 has_head: false,
             },
             Format::Jsonl => Rowed::Lines(out),
