@@ -274,8 +274,9 @@ async fn tokens_are_exact() {
 }
 
 #[tokio::test]
-async fn a_clamp_is_a_cap_and_the_callers_cap_comes_first() {
-    for (extra, expected) in [(json!({}), 3), (json!({"max_tokens": 4}), 4)] {
+async fn a_clamp_is_a_cap_and_the_smaller_one_holds() {
+    let capped = |most: u64| json!({"max_tokens": most});
+    for (extra, expected) in [(json!({}), 3), (capped(4), 3), (capped(2), 2)] {
         let mut call = call(&request("[[sim tokens=9]]", extra), false);
         call.clamp_output = Some(3);
         let TextReply::Whole(answer) = generate(&call).await.unwrap() else {
