@@ -10,7 +10,7 @@ mod print;
 use std::process::ExitCode;
 
 /// Replaces the system's allocator: a call to a model is mostly small, short-lived allocations. It is built without huge
-/// pages (`no_thp`): they make a process of 6 MB one of 22. The parts in C use it too (`override`), SQLite first of all.
+/// pages (`no_thp`): they make a process of 6 MB one of 22.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
