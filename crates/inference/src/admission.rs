@@ -1,14 +1,48 @@
 //! What every call of this room is admitted by.
 
+use std::sync::Arc;
+
+use tollgate_accounts::Caller;
 use tollgate_billing::{Demand, Preview};
 use tollgate_edge::RequestContext;
 use tollgate_formats::Media;
-use tollgate_pipeline::{Admission, CallRequest, NamesMedia, Pipeline, Routed};
+use tollgate_pipeline::{Admission, CallRequest, Delivered, NamesMedia, Pipeline, Routed, Structure};
 use tollgate_types::Error;
 
 use crate::counting::Countable;
 use crate::policy::Inspected;
 use crate::structured_output::Shaped;
+
+/// A call as the pipeline takes it.
+pub(crate) fn call_request<C>(
+    ctx: &RequestContext,
+    caller: Caller,
+    endpoint: &'static str,
+    demand: Demand,
+    call: C,
+) -> CallRequest<C> {
+    CallRequest {
+        caller,
+        request: ctx.id,
+        accepted_at: ctx.accepted_at,
+        endpoint,
+        demand,
+        max_cost: ctx.max_cost.amount(),
+        call,
+    }
+}
+
+/// Generates text, and notes how for the headers.
+pub(crate) async fn run(
+    pipeline: &Arc<Pipeline>,
+    ctx: &RequestContext,
+    admission: Admission,
+) -> Result<Delivered, Error> {
+    let served = pipeline.run(admission).await?;
+    ctx.note_upstream_wait(served.upstream_wait);
+    ctx.note_structure(served.structure.map(Structure::as_str));
+    Ok(served.answer)
+}
 
 /// Admits the call unless the content policy refuses it, and notes the window of tokens for the limit headers, whether
 /// it is admitted or refused.

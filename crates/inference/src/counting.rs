@@ -82,15 +82,15 @@ pub(crate) async fn bound_of<C: Countable>(
     routed: &Routed,
     request: &CallRequest<C>,
 ) -> Counted {
+    let demand = routed.told(request.demand);
     let counted = match routed.model.tokenizer {
         Some(tokenizer) => {
-            pipeline
-                .count_text(tokenizer, request.call.texts_to_count())
-                .await
+            let texts = request.call.texts_to_count();
+            pipeline.count_text(tokenizer, texts).await
         }
         None => None,
     };
-    let demand = counted.map_or(request.demand, |text| request.demand.counted(text));
+    let demand = counted.map_or(demand, |counted| demand.counted(counted));
     Counted {
         tokens: demand.input_bound(),
         how: UPPER_BOUND,
@@ -128,10 +128,7 @@ impl Counting {
     async fn counted(&self, pipeline: &Pipeline, exact: Option<u64>) -> Counted {
         match exact {
             Some(tokens) => Counted { tokens, how: EXACT },
-            None => Counted {
-                tokens: self.bound(pipeline).await,
-                how: UPPER_BOUND,
-            },
+            None => bound_of(pipeline, &self.routed, &self.request).await,
         }
     }
 
@@ -168,19 +165,6 @@ impl Counting {
             checked.ok()?;
         }
         pipeline.ask_count(&self.routed, &self.request).await
-    }
-
-    /// By bytes, with the texts by their tokens where the tokenizer is known.
-    async fn bound(&self, pipeline: &Pipeline) -> u64 {
-        let demand = self.routed.told(self.request.demand);
-        let common = self.request.call.common.as_deref();
-        let counted = match (self.routed.model.tokenizer, common) {
-            (Some(tokenizer), Some(request)) => pipeline.count_text(tokenizer, texts_of(request)).await,
-            _ => None,
-        };
-        counted
-            .map_or(demand, |counted| demand.counted(counted))
-            .input_bound()
     }
 }
 

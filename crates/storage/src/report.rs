@@ -41,6 +41,21 @@ pub struct Span {
     pub to: Option<Timestamp>,
 }
 
+impl Span {
+    /// All that was before it; `None` when nothing can be.
+    pub fn before(self) -> Option<Self> {
+        self.from.map(|from| Self {
+            from: None,
+            to: Some(from),
+        })
+    }
+
+    /// All that was until its end.
+    pub fn until_end(self) -> Self {
+        Self { from: None, ..self }
+    }
+}
+
 /// What calls of one model at one endpoint were charged, by the transfers that settled them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChargeSum {

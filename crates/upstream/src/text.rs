@@ -71,6 +71,24 @@ pub struct TextCall {
 }
 
 impl TextCall {
+    /// A call of these bytes that asks for a whole answer with its usage; the rest is said field by field.
+    pub fn new(format: Format, public_model: Arc<str>, body: Bytes) -> Self {
+        Self {
+            format,
+            body,
+            outline: None,
+            common: None,
+            upstream_model: public_model.clone(),
+            public_model,
+            stream: false,
+            include_usage: true,
+            clamp_output: None,
+            previews: Vec::new(),
+            reasons: false,
+            output_cap: 0,
+        }
+    }
+
     /// Whether an upstream that speaks this format gets the caller's bytes; otherwise it gets what `common` says.
     pub fn is_in(&self, format: Format) -> bool {
         self.format == format && !self.body.is_empty()

@@ -82,13 +82,6 @@ async fn in_snapshot(
 }
 
 async fn all_sums(connection: &mut PgConnection, account: AccountId, span: Span) -> Result<Sums> {
-    let (before, until) = (
-        Span {
-            from: None,
-            to: span.from,
-        },
-        Span { from: None, ..span },
-    );
     let found = bind(CHARGES, account, span).fetch_all(&mut *connection).await;
     let charges = found
         .map_err(while_running)?
@@ -96,12 +89,12 @@ async fn all_sums(connection: &mut PgConnection, account: AccountId, span: Span)
         .map(charge)
         .collect::<Result<_>>()?;
     Ok(Sums {
-        before: match span.from {
-            Some(_) => sums(connection, account, before).await?,
+        before: match span.before() {
+            Some(before) => sums(connection, account, before).await?,
             None => Vec::new(),
         },
         within: sums(connection, account, span).await?,
-        until: sums(connection, account, until).await?,
+        until: sums(connection, account, span.until_end()).await?,
         charges,
     })
 }

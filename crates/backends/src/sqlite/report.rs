@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use sqlx::Row;
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use tollgate_storage::audit::{Leg, TransferRow};
 use tollgate_storage::report::{ChargeSum, LegSum, Span, Sums, TransferPlace};
 use tollgate_storage::{ReportStore, Result};
@@ -52,43 +53,31 @@ impl ReportStore for Sqlite {
     }
 }
 
-fn bounds(span: Span) -> (i64, i64) {
+type Statement = Query<'static, sqlx::Sqlite, SqliteArguments>;
+
+fn bind(statement: &'static str, account: AccountId, span: Span) -> Statement {
     let micros = |instant: Option<Timestamp>| instant.map(Timestamp::as_micros);
-    (
-        micros(span.from).unwrap_or(i64::MIN),
-        micros(span.to).unwrap_or(i64::MAX),
-    )
+    sqlx::query(statement)
+        .bind(id_bytes(account.as_u128()))
+        .bind(micros(span.from).unwrap_or(i64::MIN))
+        .bind(micros(span.to).unwrap_or(i64::MAX))
 }
 
 async fn all_sums(connection: &mut SqliteConnection, account: AccountId, span: Span) -> Result<Sums> {
-    let (before, until) = (
-        Span {
-            from: None,
-            to: span.from,
-        },
-        Span { from: None, ..span },
-    );
     Ok(Sums {
-        before: match span.from {
-            Some(_) => sums(connection, account, before).await?,
+        before: match span.before() {
+            Some(before) => sums(connection, account, before).await?,
             None => Vec::new(),
         },
         within: sums(connection, account, span).await?,
-        until: sums(connection, account, until).await?,
+        until: sums(connection, account, span.until_end()).await?,
         charges: charges(connection, account, span).await?,
     })
 }
 
 async fn sums(connection: &mut SqliteConnection, account: AccountId, span: Span) -> Result<Vec<LegSum>> {
-    let (from, to) = bounds(span);
-    let rows = sqlx::query(SUMS)
-        .bind(id_bytes(account.as_u128()))
-        .bind(from)
-        .bind(to)
-        .fetch_all(connection)
-        .await
-        .map_err(storage_error)?;
-    rows.iter().map(sum).collect()
+    let rows = bind(SUMS, account, span).fetch_all(connection).await;
+    rows.map_err(storage_error)?.iter().map(sum).collect()
 }
 
 fn sum(row: &SqliteRow) -> Result<LegSum> {
@@ -107,15 +96,8 @@ async fn charges(
     account: AccountId,
     span: Span,
 ) -> Result<Vec<ChargeSum>> {
-    let (from, to) = bounds(span);
-    let rows = sqlx::query(CHARGES)
-        .bind(id_bytes(account.as_u128()))
-        .bind(from)
-        .bind(to)
-        .fetch_all(connection)
-        .await
-        .map_err(storage_error)?;
-    rows.iter().map(charge).collect()
+    let rows = bind(CHARGES, account, span).fetch_all(connection).await;
+    rows.map_err(storage_error)?.iter().map(charge).collect()
 }
 
 fn charge(row: &SqliteRow) -> Result<ChargeSum> {
@@ -137,13 +119,9 @@ async fn transfers(
     after: Option<TransferPlace>,
     limit: u32,
 ) -> Result<Vec<TransferRow>> {
-    let (from, to) = bounds(span);
     // No entry is less than the empty one.
     let entry = after.map(|place| id_bytes(place.entry)).unwrap_or_default();
-    let rows = sqlx::query(TRANSFERS)
-        .bind(id_bytes(account.as_u128()))
-        .bind(from)
-        .bind(to)
+    let rows = bind(TRANSFERS, account, span)
         .bind(entry)
         .bind(after.map_or(0, |place| i64::from(place.leg.as_i16())))
         .bind(i64::from(limit))

@@ -7,12 +7,12 @@ use tollgate_accounts::Caller;
 use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
 use tollgate_formats::openai_chat::{self, ChatHead, Field, ResponseHead, StreamEncoder};
-use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed, Structure};
+use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
-use crate::admission::{self, admit};
+use crate::admission::{self, admit, call_request};
 use crate::capabilities::{self, Asked};
 use crate::chunks::Events;
 use crate::{crossing, lenient};
@@ -36,10 +36,7 @@ pub(super) async fn create(
     let (routed, request) = prepare(pipeline, ctx, caller, body)?;
     let (public_model, include_usage) = (routed.public_model.clone(), request.call.include_usage);
     let admission = admit(pipeline, ctx, routed, request).await?;
-    let served = pipeline.run(admission).await?;
-    ctx.note_upstream_wait(served.upstream_wait);
-    ctx.note_structure(served.structure.map(Structure::as_str));
-    match served.answer {
+    match admission::run(pipeline, ctx, admission).await? {
         Delivered::Whole {
             payload,
             outline,
@@ -62,29 +59,15 @@ pub(crate) fn prepare(
 ) -> Result<(Routed, CallRequest), Error> {
     let (checked, body) = lenient::checked(&caller, ctx, body, |body| check(pipeline, ctx, &caller, body))?;
     let Checked { head, routed, common } = checked;
-    let public_model = routed.public_model.clone();
-    let request = CallRequest {
-        caller,
-        request: ctx.id,
-        accepted_at: ctx.accepted_at,
-        endpoint: ENDPOINT,
-        demand: demand(&head, body.len()),
-        max_cost: ctx.max_cost.amount(),
-        call: TextCall {
-            format: Format::ChatCompletions,
-            upstream_model: public_model.clone(),
-            public_model,
-            stream: head.stream,
-            include_usage: head.include_usage,
-            clamp_output: None,
-            previews: Vec::new(),
-            reasons: false,
-            output_cap: 0,
-            common,
-            outline: Some(Outline::new(head)),
-            body,
-        },
+    let demand = demand(&head, body.len());
+    let call = TextCall {
+        stream: head.stream,
+        include_usage: head.include_usage,
+        common,
+        outline: Some(Outline::new(head)),
+        ..TextCall::new(Format::ChatCompletions, routed.public_model.clone(), body)
     };
+    let request = call_request(ctx, caller, ENDPOINT, demand, call);
     Ok((routed, request))
 }
 

@@ -9,12 +9,12 @@ use tollgate_edge::RequestContext;
 use tollgate_formats::openai_chat::{inspect_response, splice_response};
 use tollgate_formats::openai_completions::{self, BEYOND_CHAT, CompletionHead, Field, StreamEncoder};
 use tollgate_formats::{Media, openai_chat};
-use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed, Structure};
+use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall, TextProvider};
 
-use crate::admission::admit;
+use crate::admission::{self, admit, call_request};
 use crate::capabilities::{self, Asked};
 use crate::chunks::Events;
 use crate::{crossing, lenient};
@@ -38,10 +38,7 @@ pub(super) async fn create(
     let (routed, request) = prepare(pipeline, ctx, caller, body)?;
     let (public_model, include_usage) = (routed.public_model.clone(), request.call.include_usage);
     let admission = admit(pipeline, ctx, routed, request).await?;
-    let served = pipeline.run(admission).await?;
-    ctx.note_upstream_wait(served.upstream_wait);
-    ctx.note_structure(served.structure.map(Structure::as_str));
-    match served.answer {
+    match admission::run(pipeline, ctx, admission).await? {
         Delivered::Whole {
             payload,
             outline,
@@ -64,29 +61,15 @@ pub(crate) fn prepare(
 ) -> Result<(Routed, CallRequest), Error> {
     let (checked, body) = lenient::checked(&caller, ctx, body, |body| check(pipeline, ctx, &caller, body))?;
     let Checked { head, routed, common } = checked;
-    let public_model = routed.public_model.clone();
-    let request = CallRequest {
-        caller,
-        request: ctx.id,
-        accepted_at: ctx.accepted_at,
-        endpoint: ENDPOINT,
-        demand: demand(&head, body.len()),
-        max_cost: ctx.max_cost.amount(),
-        call: TextCall {
-            format: Format::Completions,
-            upstream_model: public_model.clone(),
-            public_model,
-            stream: head.stream,
-            include_usage: head.include_usage,
-            clamp_output: None,
-            previews: Vec::new(),
-            reasons: false,
-            output_cap: 0,
-            common,
-            outline: Some(Outline::new(head)),
-            body,
-        },
+    let demand = demand(&head, body.len());
+    let call = TextCall {
+        stream: head.stream,
+        include_usage: head.include_usage,
+        common,
+        outline: Some(Outline::new(head)),
+        ..TextCall::new(Format::Completions, routed.public_model.clone(), body)
     };
+    let request = call_request(ctx, caller, ENDPOINT, demand, call);
     Ok((routed, request))
 }
 

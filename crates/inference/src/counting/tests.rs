@@ -8,20 +8,7 @@ use super::*;
 const SAID: &str = "Say \"é\"\n\u{1F44D}\u{0}/";
 
 fn call(format: Format, body: &Value) -> TextCall {
-    TextCall {
-        format,
-        body: Bytes::from(body.to_string()),
-        outline: None,
-        common: None,
-        upstream_model: "m".into(),
-        public_model: "m".into(),
-        stream: false,
-        include_usage: false,
-        clamp_output: None,
-        previews: Vec::new(),
-        reasons: false,
-        output_cap: 0,
-    }
+    TextCall::new(format, "m".into(), Bytes::from(body.to_string()))
 }
 
 /// Requests of every format with so many texts that a model reads as they are, and much else.

@@ -12,7 +12,7 @@ use tollgate_pipeline::{CallRequest, Embedded, Pipeline, Routed};
 use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::{EmbedCall, EmbedPayload, EmbedProvider, Outline};
 
-use crate::admission::admit;
+use crate::admission::{admit, call_request};
 
 pub(crate) const ENDPOINT: &str = "/v1/embeddings";
 
@@ -78,19 +78,13 @@ pub(crate) fn prepare(
     check_providers(&mut routed, &head)?;
     note_ignored(&routed, &head, ctx);
     let (public_model, encoding) = (routed.public_model.clone(), head.encoding);
-    let request = CallRequest {
-        caller,
-        request: ctx.id,
-        accepted_at: ctx.accepted_at,
-        endpoint,
-        demand: demand(&head),
-        max_cost: ctx.max_cost.amount(),
-        call: EmbedCall {
-            upstream_model: public_model,
-            outline: Some(Outline::new(head.into_owned())),
-            body,
-        },
+    let demand = demand(&head);
+    let call = EmbedCall {
+        upstream_model: public_model,
+        outline: Some(Outline::new(head.into_owned())),
+        body,
     };
+    let request = call_request(ctx, caller, endpoint, demand, call);
     Ok(Prepared {
         routed,
         request,

@@ -7,13 +7,13 @@ use tollgate_accounts::Caller;
 use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
 use tollgate_formats::gemini::{self, GenerateHead, Purpose, ResponseHead};
-use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed, Structure};
+use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
 use super::events::{Events, Framing};
-use crate::admission::{self, admit};
+use crate::admission::{self, admit, call_request};
 use crate::capabilities::{self, Asked};
 use crate::crossing::Own;
 use crate::{crossing, lenient};
@@ -46,10 +46,8 @@ pub(super) async fn create(
     } = prepared;
     let public_model = routed.public_model.clone();
     let admission = admit(pipeline, ctx, routed, request).await?;
-    let served = pipeline.run(admission).await.map_err(in_our_words)?;
-    ctx.note_upstream_wait(served.upstream_wait);
-    ctx.note_structure(served.structure.map(Structure::as_str));
-    match served.answer {
+    let answer = admission::run(pipeline, ctx, admission).await;
+    match answer.map_err(in_our_words)? {
         Delivered::Whole {
             payload,
             outline,
@@ -113,30 +111,15 @@ pub(super) fn call(
     body: Bytes,
 ) -> (Routed, CallRequest) {
     let Checked { head, routed, common } = checked;
-    let public_model = routed.public_model.clone();
-    let request = CallRequest {
-        caller,
-        request: ctx.id,
-        accepted_at: ctx.accepted_at,
-        endpoint: if stream { STREAMED } else { WHOLE },
-        demand: demand(&head, body.len()),
-        max_cost: ctx.max_cost.amount(),
-        call: TextCall {
-            format: Format::GenerateContent,
-            upstream_model: public_model.clone(),
-            public_model,
-            stream,
-            // The format always reports it.
-            include_usage: true,
-            clamp_output: None,
-            previews: Vec::new(),
-            reasons: false,
-            output_cap: 0,
-            common,
-            outline: Some(Outline::new(head)),
-            body,
-        },
+    let demand = demand(&head, body.len());
+    let endpoint = if stream { STREAMED } else { WHOLE };
+    let call = TextCall {
+        stream,
+        common,
+        outline: Some(Outline::new(head)),
+        ..TextCall::new(Format::GenerateContent, routed.public_model.clone(), body)
     };
+    let request = call_request(ctx, caller, endpoint, demand, call);
     (routed, request)
 }
 

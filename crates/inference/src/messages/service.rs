@@ -7,13 +7,13 @@ use tollgate_accounts::Caller;
 use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
 use tollgate_formats::anthropic_messages::{self, Betas, MessagesHead, Purpose, ResponseHead, Version};
-use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed, Structure};
+use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
 use super::events::Events;
-use crate::admission::{self, admit};
+use crate::admission::{self, admit, call_request};
 use crate::capabilities::{self, Asked};
 use crate::crossing::Own;
 use crate::{crossing, lenient};
@@ -41,10 +41,7 @@ pub(super) async fn create(
     let show_reasoning = common.is_none_or(|request| !request.hide_reasoning);
     let public_model = routed.public_model.clone();
     let admission = admit(pipeline, ctx, routed, request).await?;
-    let served = pipeline.run(admission).await?;
-    ctx.note_upstream_wait(served.upstream_wait);
-    ctx.note_structure(served.structure.map(Structure::as_str));
-    match served.answer {
+    match admission::run(pipeline, ctx, admission).await? {
         Delivered::Whole {
             payload,
             outline,
@@ -96,30 +93,15 @@ pub(super) fn call(
 ) -> (Routed, CallRequest) {
     let Checked { head, routed, common } = checked;
     note_betas(ctx, &betas, &routed);
-    let public_model = routed.public_model.clone();
-    let request = CallRequest {
-        caller,
-        request: ctx.id,
-        accepted_at: ctx.accepted_at,
-        endpoint: ENDPOINT,
-        demand: demand(&head, body.len()),
-        max_cost: ctx.max_cost.amount(),
-        call: TextCall {
-            format: Format::Messages,
-            upstream_model: public_model.clone(),
-            public_model,
-            stream: head.stream,
-            // The format always reports it.
-            include_usage: true,
-            clamp_output: None,
-            previews: betas.told,
-            reasons: false,
-            output_cap: 0,
-            common,
-            outline: Some(Outline::new(head)),
-            body,
-        },
+    let demand = demand(&head, body.len());
+    let call = TextCall {
+        stream: head.stream,
+        previews: betas.told,
+        common,
+        outline: Some(Outline::new(head)),
+        ..TextCall::new(Format::Messages, routed.public_model.clone(), body)
     };
+    let request = call_request(ctx, caller, ENDPOINT, demand, call);
     (routed, request)
 }
 

@@ -6,14 +6,14 @@ use tollgate_accounts::Caller;
 use tollgate_billing::Demand;
 use tollgate_catalog::ModelKind;
 use tollgate_edge::RequestContext;
-use tollgate_pipeline::{CallRequest, Pipeline, Routed};
+use tollgate_pipeline::{Pipeline, Routed};
 use tollgate_types::moderate::{Moderation, ModerationInput, ModerationPart};
 use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::ModerationCall;
 
 use super::read::{self, Request};
 use super::wire::ModerationResults;
-use crate::admission::admit;
+use crate::admission::{admit, call_request};
 
 const ENDPOINT: &str = "/v1/moderations";
 /// The model that the format's clients ask for when nobody says another one.
@@ -66,18 +66,12 @@ async fn by_model(
         return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"));
     }
     let public_model = routed.public_model.clone();
-    let request = CallRequest {
-        caller,
-        request: ctx.id,
-        accepted_at: ctx.accepted_at,
-        endpoint: ENDPOINT,
-        demand: demand(&input),
-        max_cost: ctx.max_cost.amount(),
-        call: ModerationCall {
-            upstream_model: public_model.clone(),
-            input,
-        },
+    let demand = demand(&input);
+    let call = ModerationCall {
+        upstream_model: public_model.clone(),
+        input,
     };
+    let request = call_request(ctx, caller, ENDPOINT, demand, call);
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.moderate(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);

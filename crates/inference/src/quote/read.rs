@@ -14,9 +14,11 @@ pub(super) enum Endpoint {
     Messages,
     Responses,
     Embeddings,
+    GenerateContent {
+        model: String,
+        is_streamed: bool,
+    },
     /// Of this model.
-    GenerateContent(String),
-    StreamGenerateContent(String),
     EmbedContent(String),
     BatchEmbedContents(String),
 }
@@ -34,16 +36,26 @@ impl Endpoint {
                 let of_model = ["/v1/models/", "/v1beta/models/"];
                 let target = of_model.iter().find_map(|start| path.strip_prefix(start))?;
                 let (model, action) = target.rsplit_once(':')?;
-                let with_model = match action {
-                    "generateContent" => Endpoint::GenerateContent,
-                    "streamGenerateContent" => Endpoint::StreamGenerateContent,
-                    "embedContent" => Endpoint::EmbedContent,
-                    "batchEmbedContents" => Endpoint::BatchEmbedContents,
+                let model = model.to_owned();
+                match action {
+                    "generateContent" | "streamGenerateContent" => Endpoint::GenerateContent {
+                        model,
+                        is_streamed: action.starts_with("stream"),
+                    },
+                    "embedContent" => Endpoint::EmbedContent(model),
+                    "batchEmbedContents" => Endpoint::BatchEmbedContents(model),
                     _ => return None,
-                };
-                with_model(model.to_owned())
+                }
             }
         })
+    }
+
+    /// Whether the path names the model, which the body then does not.
+    pub(super) fn names_model(&self) -> bool {
+        matches!(
+            self,
+            Endpoint::GenerateContent { .. } | Endpoint::EmbedContent(_) | Endpoint::BatchEmbedContents(_)
+        )
     }
 }
 
@@ -107,16 +119,21 @@ mod tests {
         assert_eq!(read.body, r#"{ "a" : 1,  "b":"\u0041" }"#);
     }
 
+    fn generate(model: &str, is_streamed: bool) -> Endpoint {
+        let model = model.to_owned();
+        Endpoint::GenerateContent { model, is_streamed }
+    }
+
     #[test]
     fn models_in_paths_may_have_slashes_and_colons() {
         for (path, expected) in [
             (
                 "/v1/models/sim/chat:generateContent",
-                Some(Endpoint::GenerateContent("sim/chat".to_owned())),
+                Some(generate("sim/chat", false)),
             ),
             (
                 "/v1beta/models/a/b:c:streamGenerateContent",
-                Some(Endpoint::StreamGenerateContent("a/b:c".to_owned())),
+                Some(generate("a/b:c", true)),
             ),
             ("/v1/models/sim/chat:countTokens", None),
             ("/v1/models/sim/chat", None),

@@ -28,13 +28,7 @@ pub(super) struct Asking<'a> {
 
 pub(super) async fn quote(asking: Asking<'_>, body: &[u8]) -> Result<Quote, Error> {
     let read::Request { endpoint, path, body } = read::request(body)?;
-    let names_model = matches!(
-        endpoint,
-        Endpoint::GenerateContent(_)
-            | Endpoint::StreamGenerateContent(_)
-            | Endpoint::EmbedContent(_)
-            | Endpoint::BatchEmbedContents(_)
-    );
+    let names_model = endpoint.names_model();
     let quoted = asking.quoted(endpoint, path, body).await;
     quoted.map_err(|error| in_quotes_places(error, names_model))
 }
@@ -64,8 +58,7 @@ impl Asking<'_> {
                 let prepared = responses::service::prepare(request).await?;
                 (prepared.routed, prepared.request)
             }
-            Endpoint::GenerateContent(model) | Endpoint::StreamGenerateContent(model) => {
-                let is_streamed = path.ends_with(":streamGenerateContent");
+            Endpoint::GenerateContent { model, is_streamed } => {
                 let prepared =
                     generate_content::service::prepare(pipeline, ctx, caller, &model, is_streamed, body)?;
                 (prepared.routed, prepared.request)

@@ -8,7 +8,7 @@ use tollgate_billing::{Charge, Demand};
 use tollgate_edge::RequestContext;
 use tollgate_formats::DecodeError;
 use tollgate_formats::openai_responses::{self, Echo, Identity, ResponseHead, ResponsesHead};
-use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed, Structure};
+use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Error, Format, ResponseId, Timestamp};
 use tollgate_upstream::{Outline, Payload, TextCall};
@@ -17,7 +17,7 @@ use super::events::Events;
 use super::kept::{Keeper, Latest};
 use super::recall::{Recalled, recall};
 use crate::Inference;
-use crate::admission::{self, admit};
+use crate::admission::{self, admit, call_request};
 use crate::capabilities::{self, Asked};
 use crate::crossing::Own;
 use crate::{crossing, lenient};
@@ -72,10 +72,8 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
         false => None,
     };
     let admission = admit(pipeline, ctx, routed, request).await?;
-    let served = pipeline.run(admission).await?;
-    ctx.note_upstream_wait(served.upstream_wait);
-    ctx.note_structure(served.structure.map(Structure::as_str));
-    deliver(pipeline, ctx, served.answer, told, keeper).await
+    let answer = admission::run(pipeline, ctx, admission).await?;
+    deliver(pipeline, ctx, answer, told, keeper).await
 }
 
 /// A request as a call.
@@ -150,30 +148,14 @@ pub(super) fn call(
     body: Bytes,
 ) -> (Routed, CallRequest) {
     let Checked { head, routed, common } = checked;
-    let public_model = routed.public_model.clone();
-    let request = CallRequest {
-        caller,
-        request: ctx.id,
-        accepted_at: ctx.accepted_at,
-        endpoint: ENDPOINT,
-        demand: demand(&head, body.len()),
-        max_cost: ctx.max_cost.amount(),
-        call: TextCall {
-            format: Format::Responses,
-            upstream_model: public_model.clone(),
-            public_model,
-            stream: head.stream,
-            // The format always reports it.
-            include_usage: true,
-            clamp_output: None,
-            previews: Vec::new(),
-            reasons: false,
-            output_cap: 0,
-            common,
-            outline: Some(Outline::new(head)),
-            body,
-        },
+    let demand = demand(&head, body.len());
+    let call = TextCall {
+        stream: head.stream,
+        common,
+        outline: Some(Outline::new(head)),
+        ..TextCall::new(Format::Responses, routed.public_model.clone(), body)
     };
+    let request = call_request(ctx, caller, ENDPOINT, demand, call);
     (routed, request)
 }
 

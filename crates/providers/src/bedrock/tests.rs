@@ -72,18 +72,14 @@ fn chat(members: Value) -> TextCall {
         body[name] = value.clone();
     }
     TextCall {
-        format: Format::ChatCompletions,
-        body: Bytes::from(body.to_string()),
-        outline: None,
-        common: None,
         upstream_model: MODEL.into(),
-        public_model: "maker/public".into(),
         stream: body["stream"] == true,
-        include_usage: true,
-        clamp_output: None,
-        previews: Vec::new(),
-        reasons: false,
         output_cap: 4_096,
+        ..TextCall::new(
+            Format::ChatCompletions,
+            "maker/public".into(),
+            Bytes::from(body.to_string()),
+        )
     }
 }
 

@@ -65,18 +65,10 @@ fn patient() -> CallContext {
 
 fn call(format: Format, stream: bool, body: &Value) -> TextCall {
     TextCall {
-        format,
-        body: Bytes::from(body.to_string()),
-        outline: None,
-        common: None,
         upstream_model: "gemini-3-x".into(),
-        public_model: "maker/public".into(),
         stream,
-        include_usage: true,
-        clamp_output: None,
-        previews: Vec::new(),
-        reasons: false,
         output_cap: 4_096,
+        ..TextCall::new(format, "maker/public".into(), Bytes::from(body.to_string()))
     }
 }
 

@@ -33,18 +33,14 @@ fn request(said: &str, extra: Value) -> Value {
 
 fn call(body: &Value, stream: bool) -> TextCall {
     TextCall {
-        format: Format::ChatCompletions,
-        body: Bytes::from(body.to_string()),
-        outline: None,
         upstream_model: "chat".into(),
-        public_model: "sim/chat".into(),
         stream,
-        include_usage: true,
-        clamp_output: None,
-        previews: Vec::new(),
-        reasons: false,
         output_cap: 4_096,
-        common: None,
+        ..TextCall::new(
+            Format::ChatCompletions,
+            "sim/chat".into(),
+            Bytes::from(body.to_string()),
+        )
     }
 }
 

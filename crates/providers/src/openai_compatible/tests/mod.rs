@@ -75,18 +75,15 @@ fn impatient() -> CallContext {
 fn call(body: &Value) -> TextCall {
     let flag = |place: &str| body.pointer(place).and_then(Value::as_bool).unwrap_or(false);
     TextCall {
-        format: Format::ChatCompletions,
-        body: Bytes::from(body.to_string()),
-        outline: None,
         upstream_model: "upstream-model".into(),
-        public_model: "maker/public".into(),
         stream: flag("/stream"),
         include_usage: flag("/stream_options/include_usage"),
-        clamp_output: None,
-        previews: Vec::new(),
-        reasons: false,
         output_cap: 4_096,
-        common: None,
+        ..TextCall::new(
+            Format::ChatCompletions,
+            "maker/public".into(),
+            Bytes::from(body.to_string()),
+        )
     }
 }
 
