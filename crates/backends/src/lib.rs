@@ -6,3 +6,4 @@ pub mod postgres;
 pub mod redis;
 mod rows;
 pub mod sqlite;
+mod top_ups;

@@ -11,10 +11,12 @@ pub mod plans;
 pub mod quote;
 pub mod statement;
 pub mod sweep;
+pub mod top_ups;
 pub mod verdict;
 
 pub use check::{CheckReport, Fault, check_ledger};
 pub use hold::{Charge, Hold, HoldRequest, Preview, Terms};
 pub use plans::{Plan, Plans};
 pub use quote::{CountedText, Demand, Item, Quote, quote};
+pub use top_ups::{TopUpSettings, TopUps};
 pub use verdict::{Ending, Evidence, Verdict, verdict};

@@ -1,11 +1,13 @@
-//! Room: what an account can look at. Models and usage.
+//! Room: what an account can look at, models and usage, and what payment providers say about its money.
 
 pub mod models;
+pub mod payments;
 pub mod usage;
 
 use std::sync::Arc;
 
 use axum::extract::FromRef;
+use tollgate_billing::TopUps;
 use tollgate_catalog::Catalog;
 use tollgate_edge::Gate;
 use tollgate_storage::{LedgerStore, SubscriptionStore, UsageStore};
@@ -24,11 +26,13 @@ pub struct Console {
     pub usage: Arc<dyn UsageStore>,
     /// Plans.
     pub subscriptions: Arc<dyn SubscriptionStore>,
+    /// Sells credits, if they are sold.
+    pub top_ups: Option<Arc<TopUps>>,
     /// The time, which says what week it is.
     pub clock: Arc<dyn Clock>,
 }
 
 /// The routes of this room.
 pub fn routes() -> utoipa_axum::router::OpenApiRouter<Console> {
-    models::routes().merge(usage::routes())
+    models::routes().merge(usage::routes()).merge(payments::routes())
 }

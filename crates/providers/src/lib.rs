@@ -2,6 +2,7 @@
 //!
 //! Suggested reading order: [`registry`], [`openai_compatible`] with its table of [`presets`](openai_compatible::presets),
 //! [`anthropic`], [`openai_responses`], [`gemini`], [`bedrock`], [`tokens`], [`moderations`], [`http`], [`egress`], [`sim`],
+//! [`stripe`],
 //! [`discover`]. How to add a provider: docs/adding-a-provider.md.
 
 pub mod anthropic;
@@ -18,6 +19,7 @@ pub mod openai_responses;
 mod refusal;
 pub mod registry;
 pub mod sim;
+pub mod stripe;
 pub mod tokens;
 
 pub use egress::{EgressClient, EgressSettings};

@@ -10,12 +10,15 @@ use crate::wiring::Domains;
 /// How many kept answers one pass deletes at the most: each is as large as a conversation.
 const BATCH: u32 = 100;
 
-/// Releases holds that nobody resolved, has lots expire, renews what is due, and deletes kept answers whose time is over.
+/// Releases holds that nobody resolved, has lots expire, renews what is due, fills up balances, and deletes kept answers whose time is over.
 pub async fn sweep(domains: &Domains) {
     let (storage, clock) = (&domains.storage, &*domains.clock);
     sweep_holds(&*storage.ledger, clock).await;
     expire_lots(&*storage.lots, clock).await;
     renew_due(&*storage.subscriptions, clock.now()).await;
+    if let Some(top_ups) = &domains.top_ups {
+        top_ups.fill_up().await;
+    }
     let now = clock.now();
     delete("responses", || storage.responses.sweep(now, BATCH)).await;
     delete("idempotency keys", || storage.idempotency.sweep(now, BATCH)).await;

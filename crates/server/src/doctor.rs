@@ -8,6 +8,7 @@ mod limits;
 mod machine;
 mod models;
 mod network;
+mod payments;
 mod providers;
 mod storage;
 
@@ -88,6 +89,7 @@ pub async fn run(config: &Config) -> Vec<Finding> {
     findings.push(limits::look(config).await);
     findings.push(network::listener(config, served).await);
     findings.push(network::admin(config, served));
+    findings.extend(payments::look(config).await);
     match assemble(config, &http_client(config)).await {
         Ok(assembled) => {
             let Assembled {

@@ -187,6 +187,7 @@ pub fn app(
         ledger: domains.storage.ledger.clone(),
         usage: domains.storage.usage.clone(),
         subscriptions: domains.storage.subscriptions.clone(),
+        top_ups: domains.top_ups.clone(),
         clock: domains.clock.clone(),
     };
     let health = Health {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 use tollgate_accounts::{KeyShape, Keys, KeysConfig, Limiter, Vault};
 use tollgate_backends::{postgres, sqlite};
-use tollgate_billing::Plans;
+use tollgate_billing::{Plans, TopUps};
 use tollgate_catalog::Catalog;
 use tollgate_edge::Gate;
 use tollgate_pipeline::{MediaSources, Pipeline, Providers};
@@ -18,8 +18,10 @@ use tollgate_types::Clock;
 use tollgate_types::clock::SystemClock;
 use tollgate_types::id::IdSource;
 
+use crate::assemble::http_client;
 use crate::config::{Config, StorageUrl};
 use crate::counters::Counting;
+use crate::payments::{self, Sales};
 use crate::secrets;
 
 /// How long a key that works is believed without another look; bounds how late another node's revocation is noticed.
@@ -41,6 +43,8 @@ pub struct Domains {
     pub vault: Vault,
     /// Plans that can be subscribed to.
     pub plans: Arc<Plans>,
+    /// Sells credits, if they are sold.
+    pub top_ups: Option<Arc<TopUps>>,
     /// Models.
     pub catalog: Arc<Catalog>,
     /// Limits.
@@ -87,6 +91,7 @@ async fn domains_with(
     let ids = Arc::new(IdSource::new(u64::from_ne_bytes(seed)));
     let pepper = secrets::pepper(config)?;
     let vault = Vault::new(pepper.clone());
+    let payments = payments::build(config, &http_client(config))?;
     let storage = open_storage(config, &clock).await?;
     let keys = KeysConfig {
         shape: KeyShape::new(&config.file.service.slug),
@@ -102,10 +107,15 @@ async fn domains_with(
         config.file.limits.rpm,
         config.file.limits.tpm,
     ));
+    let top_ups = payments.map(|Sales { provider, settings }| {
+        let (clock, ids) = (clock.clone(), ids.clone());
+        Arc::new(TopUps::new(provider, settings, storage.clone(), clock, ids))
+    });
     let plans = Arc::new(Plans::default());
     plans.replace(config.plans());
     Ok(Domains {
         plans,
+        top_ups,
         clock,
         ids,
         storage,

@@ -15,6 +15,7 @@ pub mod refund;
 pub mod report;
 pub mod response;
 pub mod subscription;
+pub mod top_up;
 pub mod usage;
 
 #[cfg(feature = "conformance")]
@@ -41,6 +42,7 @@ pub use subscription::{
     Cadence, Change, NewSubscription, Payer, Payment, PlanUse, Product, Subscription, SubscriptionEvent,
     SubscriptionState, SubscriptionStore,
 };
+pub use top_up::{AutoTopUp, TopUp, TopUpChange, TopUpKind, TopUpState, TopUpStore};
 pub use usage::{Coverage, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
 
 /// What every storage method answers.
@@ -57,6 +59,8 @@ pub struct Storage {
     pub ledger: Arc<dyn LedgerStore>,
     /// What is left of grants and refunds.
     pub lots: Arc<dyn LotStore>,
+    /// Purchases of credits.
+    pub top_ups: Arc<dyn TopUpStore>,
     /// Usage rows.
     pub usage: Arc<dyn UsageStore>,
     /// Sums and pages of the books.

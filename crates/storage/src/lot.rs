@@ -203,11 +203,13 @@ pub fn expire(
     leaving
 }
 
-/// Takes what is left of a lot and held by no call. The lots are as [`assign`] leaves them.
-pub fn withdraw(lots: &mut [Lot], funds: Funds, which: TransferId) -> Option<Leaving> {
+/// Takes what is left of a lot and held by no call, at most so much that `total` was taken back of it then. The lots are
+/// as [`assign`] leaves them.
+pub fn withdraw(lots: &mut [Lot], funds: Funds, which: TransferId, total: Credits) -> Option<Leaving> {
     let mut reserved = Credits::ZERO;
     for lot in lots {
         let free = free(lot, funds.held, &mut reserved).min(funds.available);
+        let free = free.min(total.saturating_sub(lot.withdrawn));
         if lot.id == which {
             return (free > Credits::ZERO).then(|| leave(lot, Leg::Withdraw, free));
         }
@@ -256,9 +258,10 @@ pub trait LotStore: Send + Sync {
     /// many. What calls that were accepted before hold of them stays until these have ended.
     async fn expire(&self, now: Timestamp, limit: u32) -> Result<u64>;
 
-    /// Takes back what is left of a purchase and held by no call; answers how much, which may be nothing. `NotFound`
-    /// when there is no such lot; `Conflict` when it was not paid for.
-    async fn withdraw(&self, lot: TransferId, at: Timestamp) -> Result<Credits>;
+    /// Takes back what is left of a purchase and held by no call, at most so much that `total` was taken back of it since
+    /// it was made; answers how much was taken now, which may be nothing. `NotFound` when there is no such lot;
+    /// `Conflict` when it was not paid for.
+    async fn withdraw(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Credits>;
 
     /// Gives back what was charged for a call, never more in total than was charged: what credits paid as a lot of its
     /// own that never expires, what an allowance paid to its week while that is open. The same id twice is one refund.

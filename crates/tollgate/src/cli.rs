@@ -9,6 +9,10 @@ use tollgate_storage::LotTerms;
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, KeyId, RequestId, SubscriptionId, Timestamp};
 
+mod top_ups;
+
+pub use top_ups::TopUps;
+
 const EXIT_CODES: &str = "\
 Examples:
   tollgate serve
@@ -84,6 +88,13 @@ pub enum Command {
         after_help = "Examples:\n  tollgate credits grant acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 12.5\n  tollgate credits list acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a"
     )]
     Credits(Credit),
+    /// Credits that are paid for through a payment provider.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate top-ups open acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 25\n  tollgate top-ups list"
+    )]
+    TopUps(TopUps),
     /// Plans that accounts can have.
     #[command(
         subcommand,

@@ -115,6 +115,11 @@ id!(
     "sub_"
 );
 id!(
+    /// A purchase of credits, from the wish to the payment.
+    TopUpId,
+    "topup_"
+);
+id!(
     /// An answer of the responses format.
     ResponseId,
     "resp_"

@@ -1,7 +1,7 @@
 //! Nouns of the domain. No IO, no async, no clock reads outside [`clock`].
 //!
 //! Suggested reading order: [`id`], [`money`], [`usage`], [`price`], [`error`], [`clock`], [`generate`], [`stream`],
-//! [`embed`], [`moderate`], [`tokenizer`].
+//! [`embed`], [`moderate`], [`tokenizer`], [`payment`].
 
 pub mod clock;
 pub mod embed;
@@ -11,6 +11,7 @@ pub mod generate;
 pub mod id;
 pub mod moderate;
 pub mod money;
+pub mod payment;
 pub mod price;
 pub mod stream;
 pub mod tokenizer;
@@ -19,8 +20,9 @@ pub mod usage;
 pub use clock::{Clock, Timestamp};
 pub use error::{Error, ErrorCode, Retry};
 pub use format::Format;
-pub use id::{AccountId, HoldId, KeyId, RequestId, ResponseId, SubscriptionId};
+pub use id::{AccountId, HoldId, KeyId, RequestId, ResponseId, SubscriptionId, TopUpId};
 pub use money::Credits;
+pub use payment::{CreditPrice, Currency, Money};
 pub use price::{PriceVersion, Prices};
 pub use tokenizer::Tokenizer;
 pub use usage::{Unit, Usage};

@@ -6,6 +6,7 @@ pub mod embed;
 pub mod error;
 pub mod fetch;
 pub mod moderate;
+pub mod payment;
 pub mod provider;
 pub mod text;
 
@@ -15,6 +16,10 @@ pub use embed::{EmbedAnswer, EmbedCall, EmbedPayload, EmbedProvider};
 pub use error::{UpstreamCause, UpstreamError, UpstreamErrorKind};
 pub use fetch::{FetchError, FetchRequest, Fetched, Fetcher, MediaKind};
 pub use moderate::{ModerationCall, ModerationProvider};
+pub use payment::{
+    ChargeOutcome, Checkout, EventFault, NewCheckout, NewPayer, Paid, PaymentError, PaymentEvent,
+    PaymentProvider, SavedCharge,
+};
 pub use provider::{ListedModel, Provider};
 pub use text::{
     ChunkKind, Outline, Payload, TextAnswer, TextCall, TextChunk, TextProvider, TextReply, TextStream,

@@ -58,9 +58,9 @@ impl LotStore for Lots {
         Ok(expired)
     }
 
-    async fn withdraw(&self, lot: TransferId, at: Timestamp) -> Result<Credits> {
+    async fn withdraw(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Credits> {
         transact(&self.0, move |connection| {
-            Box::pin(withdraw_lot(connection, lot, at))
+            Box::pin(withdraw_lot(connection, lot, total, at))
         })
         .await
     }
@@ -165,7 +165,12 @@ async fn expire_lots(connection: &mut PgConnection, account: AccountId, now: Tim
 }
 
 /// Assigns what was spent, then takes back what is left of a purchase.
-async fn withdraw_lot(connection: &mut PgConnection, lot: TransferId, at: Timestamp) -> Result<Credits> {
+async fn withdraw_lot(
+    connection: &mut PgConnection,
+    lot: TransferId,
+    total: Credits,
+    at: Timestamp,
+) -> Result<Credits> {
     let statement = sqlx::query(
         "SELECT credit_lot.* FROM account JOIN credit_lot ON account_id = account.id AND credit_lot.id = $1",
     );
@@ -180,7 +185,7 @@ async fn withdraw_lot(connection: &mut PgConnection, lot: TransferId, at: Timest
         return Err(StorageError::new(StorageErrorKind::Conflict, why));
     }
     let (before, mut lots, funds) = assigned(connection, found.account).await?;
-    let leaving = withdraw(&mut lots, funds, lot);
+    let leaving = withdraw(&mut lots, funds, lot, total);
     write_leaving(
         connection,
         found.account,

@@ -19,6 +19,7 @@ mod response;
 mod rows;
 mod schema;
 mod subscription;
+mod top_up;
 mod usage;
 
 use std::fmt;
@@ -91,6 +92,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         keys: Arc::new(key::Keys(pool.clone())),
         ledger: Arc::new(ledger::Ledger(pool.clone())),
         lots: Arc::new(lot::Lots(pool.clone())),
+        top_ups: Arc::new(top_up::TopUps(pool.clone())),
         usage: Arc::new(usage::UsageRows(pool.clone())),
         reports: Arc::new(report::Reports(pool.clone())),
         prices: Arc::new(price::PriceVersions(pool.clone())),

@@ -59,9 +59,9 @@ impl LotStore for Sqlite {
         Ok(expired)
     }
 
-    async fn withdraw(&self, lot: TransferId, at: Timestamp) -> Result<Credits> {
+    async fn withdraw(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Credits> {
         let core = self.0.core.clone();
-        self.carry_through(async move { core.withdraw_lot(lot, at).await })
+        self.carry_through(async move { core.withdraw_lot(lot, total, at).await })
             .await
     }
 
@@ -88,8 +88,8 @@ impl Core {
         Ok(left.await?.len() as u64)
     }
 
-    /// Assigns what was spent, then takes back what is left of a purchase.
-    async fn withdraw_lot(&self, lot: TransferId, at: Timestamp) -> Result<Credits> {
+    /// Assigns what was spent, then takes back what is left of a purchase, at most so much altogether.
+    async fn withdraw_lot(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Credits> {
         let owner = self
             .read(move |connection| Box::pin(owner(connection, lot)))
             .await?;
@@ -98,7 +98,7 @@ impl Core {
             return Err(conflict("the lot was not paid for"));
         }
         let left = self.change_lots(account, at, |lots, funds| {
-            withdraw(lots, funds, lot).into_iter().collect()
+            withdraw(lots, funds, lot, total).into_iter().collect()
         });
         Ok(left
             .await?

@@ -31,6 +31,7 @@ mod response;
 mod segment;
 mod statements;
 mod subscription;
+mod top_up;
 mod usage;
 mod work;
 mod writer;
@@ -114,6 +115,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         keys: Arc::new(engine.clone()),
         ledger: Arc::new(engine.clone()),
         lots: Arc::new(engine.clone()),
+        top_ups: Arc::new(engine.clone()),
         usage: Arc::new(engine.clone()),
         reports: Arc::new(engine.clone()),
         prices: Arc::new(engine.clone()),

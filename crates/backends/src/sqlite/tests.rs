@@ -51,6 +51,7 @@ fn statements() -> Vec<Arc<str>> {
         refund::STATEMENTS,
         report::STATEMENTS,
         subscription::STATEMENTS,
+        crate::top_ups::STATEMENTS,
         usage::STATEMENTS,
     ];
     let fixed = fixed.into_iter().flatten().map(|statement| Arc::from(*statement));

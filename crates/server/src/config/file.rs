@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use tollgate_catalog::{ModelEntry, PricesEntry};
-use tollgate_types::Credits;
+use tollgate_types::{Credits, Currency};
 
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,6 +30,8 @@ pub struct FileConfig {
     pub aliases: BTreeMap<String, String>,
     /// Plans that accounts can have, by name.
     pub plans: PlansSection,
+    /// How credits are sold.
+    pub payments: PaymentsSection,
     /// What callers' addresses may reach.
     pub egress: EgressSection,
     /// How long to wait for what.
@@ -286,6 +288,60 @@ pub enum PayerSetting {
     Credits,
     /// A payment provider.
     Provider,
+}
+
+/// `[payments]`: selling credits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PaymentsSection {
+    /// Who takes the money: `stripe`. Without it credits are only granted.
+    pub provider: Option<PaymentProviderSetting>,
+    /// What it takes, by its ISO 4217 code.
+    pub currency: Currency,
+    /// What a credit costs, in the smallest unit of the currency, such as cents.
+    pub credit_price: i64,
+    /// The fewest credits of one top-up.
+    pub least: Credits,
+    /// The most.
+    pub most: Credits,
+    /// Where the provider's pages lead back to; `server.public_url` when it is not said.
+    pub return_url: Option<String>,
+    /// The variable that holds the provider's secret key.
+    pub secret_key_env: String,
+    /// The file that holds it.
+    pub secret_key_file: Option<String>,
+    /// The variable that holds the secret that its events are signed with.
+    pub webhook_secret_env: String,
+    /// The file that holds it.
+    pub webhook_secret_file: Option<String>,
+    /// Where the provider is, when not at its own address.
+    pub base_url: Option<String>,
+}
+
+/// Who takes the money.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PaymentProviderSetting {
+    /// Stripe.
+    Stripe,
+}
+
+impl Default for PaymentsSection {
+    fn default() -> Self {
+        Self {
+            provider: None,
+            currency: Currency::USD,
+            credit_price: 100,
+            least: Credits::from_whole(5).unwrap_or_default(),
+            most: Credits::from_whole(10_000).unwrap_or_default(),
+            return_url: None,
+            secret_key_env: "STRIPE_SECRET_KEY".to_owned(),
+            secret_key_file: None,
+            webhook_secret_env: "STRIPE_WEBHOOK_SECRET".to_owned(),
+            webhook_secret_file: None,
+            base_url: None,
+        }
+    }
 }
 
 /// Where tokens come from.

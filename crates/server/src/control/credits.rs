@@ -145,7 +145,8 @@ fn not_refundable(row: &UsageRow, refundable: Credits) -> Error {
 
 /// Takes back what is left of a grant that was paid for.
 pub(super) async fn refund_grant(domains: &Domains, id: TransferId) -> Result<WithdrawalView, Error> {
-    let withdrawn = domains.storage.lots.withdraw(id, domains.clock.now()).await;
+    let (lots, now) = (&domains.storage.lots, domains.clock.now());
+    let withdrawn = lots.withdraw(id, Credits::MAX, now).await;
     let withdrawn = withdrawn.map_err(|error| match error.kind {
         StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such grant."),
         StorageErrorKind::Conflict => invalid("id", "It was not paid for; only purchases are taken back."),

@@ -5,6 +5,7 @@ mod credits;
 pub mod execute;
 mod reports;
 pub mod socket;
+pub mod top_ups;
 pub mod view;
 
 use serde::{Deserialize, Serialize};
@@ -118,6 +119,11 @@ pub enum Command {
     RefundGrant {
         /// Which.
         id: TransferId,
+    },
+    /// Sells credits, or shows what was sold.
+    TopUps {
+        /// What is to be done.
+        wish: top_ups::TopUpWish,
     },
     /// Lists the plans that can be subscribed to.
     ListPlans,

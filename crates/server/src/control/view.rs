@@ -10,6 +10,8 @@ use tollgate_storage::{
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId, SubscriptionId, Timestamp, Unit};
 
+use super::top_ups::{AutoView, PageView, TopUpView};
+
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reply", content = "value")]
@@ -32,6 +34,12 @@ pub enum Reply {
     Refund(RefundView),
     /// What was taken back of a grant.
     Withdrawal(WithdrawalView),
+    /// A page of the payment provider.
+    Page(PageView),
+    /// Purchases of credits.
+    TopUps(Vec<TopUpView>),
+    /// By what a balance is filled up, if by anything.
+    AutoTopUp(Option<AutoView>),
     /// Plans.
     Plans(Vec<PlanView>),
     /// A subscription, with what happened to it where that was asked for.

@@ -32,6 +32,7 @@ pub mod response;
 pub mod settle;
 pub mod subscription;
 pub mod sweep;
+pub mod top_up;
 pub mod total;
 pub mod usage;
 
@@ -115,7 +116,9 @@ macro_rules! conformance_tests {
             refund: charge_becomes_a_lot, no_more_than_the_charge_is_given_back, same_id_is_one_refund,
                 allowance_goes_back_to_its_open_week, allowance_of_a_closed_week_is_not_given_back,
                 call_without_a_row_is_not_found, survives_reopening, refunds_at_once_give_back_no_more,
-                purchase_is_taken_back, only_purchases_are_taken_back;
+                purchase_is_taken_back, purchase_is_taken_back_in_parts, only_purchases_are_taken_back;
+            top_up: written_then_read, paid_once, one_pending_by_itself, used_id_and_unknown_account, first_payer_stays,
+                set_what_comes_by_itself;
             report: transfers_come_in_pages, spans_are_half_open, sums_are_of_transfers;
             response: saved_then_read, saved_once, answers_are_of_one_account, found_by_its_items, chain_goes_back,
                 chain_is_read_up_to_its_bytes, circle_ends, deleted_once, expired_is_gone, sweep_deletes_what_expired;

@@ -222,15 +222,38 @@ pub async fn purchase_is_taken_back(factory: Factory) {
     call(&storage, hold(11, id, 50), 30).await;
     let held = take(&storage, hold(12, id, 50)).await;
     let lot = TransferId::from_u128(1);
-    assert_eq!(storage.lots.withdraw(lot, at(9)).await.unwrap(), nanos(20));
-    assert_eq!(storage.lots.withdraw(lot, at(9)).await.unwrap(), Credits::ZERO);
+    assert_eq!(
+        storage.lots.withdraw(lot, Credits::MAX, at(9)).await.unwrap(),
+        nanos(20)
+    );
+    assert_eq!(
+        storage.lots.withdraw(lot, Credits::MAX, at(9)).await.unwrap(),
+        Credits::ZERO
+    );
     storage.ledger.settle(settlement(&held, 40)).await.unwrap();
-    assert_eq!(storage.lots.withdraw(lot, at(9)).await.unwrap(), nanos(10));
+    assert_eq!(
+        storage.lots.withdraw(lot, Credits::MAX, at(9)).await.unwrap(),
+        nanos(10)
+    );
     let lots = storage.lots.lots(id, at(9)).await.unwrap();
     assert_eq!((lots[0].remaining, lots[0].withdrawn), (nanos(0), nanos(30)));
     let books = Books::read(&storage).await;
     assert_eq!(books.of(id).balance(LedgerAccount::Cash), -70);
     assert_eq!(sums(&storage, id).await, [0, 0, 0]);
+}
+
+/// So much is taken back that a total is reached, and no more, however often it is asked for.
+pub async fn purchase_is_taken_back_in_parts(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 100).await;
+    let lot = TransferId::from_u128(1);
+    for (total, taken) in [(30, 30), (30, 0), (20, 0), (45, 15), (1_000, 55)] {
+        let now = storage.lots.withdraw(lot, nanos(total), at(9)).await.unwrap();
+        assert_eq!(now, nanos(taken), "{total}");
+    }
+    let lots = storage.lots.lots(id, at(9)).await.unwrap();
+    assert_eq!((lots[0].remaining, lots[0].withdrawn), (nanos(0), nanos(100)));
+    assert_eq!(Books::read(&storage).await.of(id).balance(LedgerAccount::Cash), 0);
 }
 
 /// What was given is not paid out, and what is not there is not found.
@@ -241,9 +264,12 @@ pub async fn only_purchases_are_taken_back(factory: Factory) {
     give_back(&storage, new(11, id, "all", None)).await;
     let before = Books::read(&storage).await;
     let lot = refund_id(HoldId::from_u128(11), "all");
-    let refused = storage.lots.withdraw(lot, at(9)).await;
+    let refused = storage.lots.withdraw(lot, Credits::MAX, at(9)).await;
     assert_eq!(kind(refused), StorageErrorKind::Conflict);
-    let unknown = storage.lots.withdraw(TransferId::from_u128(77), at(9)).await;
+    let unknown = storage
+        .lots
+        .withdraw(TransferId::from_u128(77), Credits::MAX, at(9))
+        .await;
     assert_eq!(kind(unknown), StorageErrorKind::NotFound);
     assert_eq!(Books::read(&storage).await, before);
 }

@@ -127,6 +127,9 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
     {
         return (reply, None);
     }
+    if let Some(reply) = script.stripe_reply(request) {
+        return (reply, None);
+    }
     if let Some(reply) = script.tokens_reply(request) {
         return (reply, None);
     }

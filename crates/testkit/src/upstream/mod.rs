@@ -2,7 +2,7 @@
 //! `POST …/moderations` and `POST …/responses`, Anthropic's `POST …/messages`, Gemini's
 //! `POST …/models/{model}:generateContent` (also as Vertex AI takes it), Bedrock's `POST …/model/{model}/converse`, the
 //! counts of tokens beside them, and `GET …/models`, byte by byte; other paths have what a test puts there. It issues
-//! access tokens, too.
+//! access tokens, and takes payments as Stripe does, too.
 //!
 //! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
 //! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
@@ -33,6 +33,7 @@ mod script;
 mod served;
 mod sse;
 mod stream;
+mod stripe;
 #[cfg(test)]
 mod tests;
 mod texts;
@@ -43,6 +44,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -55,8 +57,10 @@ pub use gate::Gate;
 pub use received::ReceivedRequest;
 pub use reply::Reply;
 pub use served::{End, Served, Tokens};
+pub use stripe::{Card, Event};
 
 use script::Script;
+use stripe::StripeServer;
 use token_server::TokenServer;
 
 /// How long [`FakeUpstream::wait_until`] waits before it gives up.
@@ -203,6 +207,52 @@ impl FakeUpstream {
 
     fn of_tokens<T>(&self, change: impl FnOnce(&mut TokenServer) -> T) -> Option<T> {
         self.script.change(|state| state.tokens.as_mut().map(change))
+    }
+
+    /// Is Stripe, too, from now on: for this secret key, and with events that are signed by this secret.
+    pub fn sell(&self, key: &str, webhook_secret: &str) {
+        let server = StripeServer::new(key, webhook_secret);
+        self.script.change(|state| state.stripe = Some(server));
+    }
+
+    /// Answers the next request to Stripe with this; `after` says whether it is carried out all the same.
+    pub fn push_for_stripe(&self, reply: Reply, after: bool) {
+        self.of_stripe(|server| server.queue.push_back((reply, after)));
+    }
+
+    /// Stripe's objects: customers, Checkout sessions, payment intents.
+    pub fn stripe_objects(&self) -> [Vec<Value>; 3] {
+        self.of_stripe(|server| {
+            [
+                server.customers.clone(),
+                server.sessions.clone(),
+                server.intents.clone(),
+            ]
+        })
+    }
+
+    /// Somebody pays on the page of the session of this number; the session.
+    pub fn pay(&self, session: usize) -> Value {
+        self.of_stripe(|server| server.pay(session))
+    }
+
+    /// What the cards of all customers do from now on.
+    pub fn keep_cards(&self, card: Card) {
+        self.of_stripe(|server| server.keep_cards(card));
+    }
+
+    /// An event of Stripe about an object, signed at an instant in seconds.
+    pub fn stripe_event(&self, kind: &str, object: &Value, at: i64) -> Event {
+        self.of_stripe(|server| server.event(kind, object, at))
+    }
+
+    #[expect(
+        clippy::expect_used,
+        reason = "a test that asks Stripe has said that it is there"
+    )]
+    fn of_stripe<T>(&self, change: impl FnOnce(&mut StripeServer) -> T) -> T {
+        let done = self.script.change(|state| state.stripe.as_mut().map(change));
+        done.expect("`sell` comes first")
     }
 
     /// Makes an echo the caller's own words, without anything before them, as the gateway's simulator answers.

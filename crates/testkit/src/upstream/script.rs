@@ -13,6 +13,7 @@ use super::moderations;
 use super::received::ReceivedRequest;
 use super::reply::Reply;
 use super::served::{End, Served};
+use super::stripe::StripeServer;
 use super::token_server::{self, TokenServer};
 
 /// Everything that the connections of one fake upstream share.
@@ -34,6 +35,7 @@ pub(super) struct State {
     pub files: HashMap<String, Reply>,
     pub api_key: Option<String>,
     pub tokens: Option<TokenServer>,
+    pub stripe: Option<StripeServer>,
     pub keep_requests: bool,
     /// What stands before an echo.
     pub preface: &'static str,
@@ -58,6 +60,7 @@ impl Script {
             files: HashMap::new(),
             api_key: None,
             tokens: None,
+            stripe: None,
             keep_requests: true,
             preface: "You said: ",
             requests: Vec::new(),
@@ -182,6 +185,11 @@ impl Script {
         let mut state = self.state();
         let server = state.tokens.as_mut().filter(|_| is_asked)?;
         Some(server.reply(request))
+    }
+
+    /// The reply of the payment service, when it is one and the request is for it.
+    pub fn stripe_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
+        self.change(|state| state.stripe.as_mut()?.reply(request))
     }
 
     /// Whether the request carries the key or the token that is asked for; keys in one of the usual headers.

@@ -244,7 +244,7 @@ fn verdict(check: &CheckView) -> Exit {
 
 /// Carries out a command, here or in the server that has the data; `known` says where to look when what it names does
 /// not exist.
-fn send(place: Place, command: Command, known: &str) -> Result<Reply, Failure> {
+pub(super) fn send(place: Place, command: Command, known: &str) -> Result<Reply, Failure> {
     let config = start(place)?;
     control::run(&config, command).map_err(|error| refused(error, known))
 }
@@ -273,7 +273,12 @@ pub(super) fn unexpected(reply: &Reply) -> Failure {
     let kind = match reply {
         Reply::CreatedKey(_) | Reply::Key(_) | Reply::Keys(_) => "about keys",
         Reply::Account(_) | Reply::Accounts(_) | Reply::Balance(_) => "about accounts",
-        Reply::Lots(_) | Reply::Refund(_) | Reply::Withdrawal(_) => "about credits",
+        Reply::Lots(_)
+        | Reply::Refund(_)
+        | Reply::Withdrawal(_)
+        | Reply::Page(_)
+        | Reply::TopUps(_)
+        | Reply::AutoTopUp(_) => "about credits",
         Reply::Plans(_) | Reply::Subscription(_) | Reply::Subscriptions(_) => "about plans",
         Reply::Transfers(_) | Reply::UsageRows(_) | Reply::Statement(_) => "about the books",
         Reply::Models(_) => "about models",

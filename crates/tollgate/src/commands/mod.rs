@@ -5,6 +5,7 @@ mod control;
 mod export;
 mod openapi;
 mod serve;
+mod top_ups;
 
 use std::ffi::OsString;
 
@@ -49,6 +50,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Command::Accounts(command) => control::accounts(place, command, &printer),
         Command::Keys(command) => control::keys(place, command, &printer),
         Command::Credits(command) => control::credits(place, command, &printer),
+        Command::TopUps(command) => top_ups::top_ups(place, command, &printer),
         Command::Plans(command) => control::plans(place, command, &printer),
         Command::Subscriptions(command) => control::subscriptions(place, command, &printer),
         Command::Models(command) => control::models(place, command, &printer),

@@ -1,5 +1,6 @@
 //! Answers as people read them. Text that others wrote, such as names, cannot move the cursor of a terminal.
 
+use tollgate_server::control::top_ups::{AutoView, TopUpView};
 use tollgate_server::control::view::{
     AccountView, BalanceView, ChargeView, CheckView, EventView, KeyView, LotView, ModelView, PlanView,
     RefundView, StatementView, SubscriptionView, WithdrawalView,
@@ -117,6 +118,39 @@ pub fn withdrawal(taken: &WithdrawalView) -> String {
     aligned(&[
         ["id".to_owned(), taken.id.to_string()],
         ["withdrawn".to_owned(), taken.withdrawn.to_string()],
+    ])
+}
+
+/// Purchases of credits, a line for each.
+pub fn top_ups(top_ups: &[TopUpView]) -> String {
+    let row = |top_up: &TopUpView| {
+        [
+            top_up.id.to_string(),
+            top_up.account.to_string(),
+            top_up.kind.clone(),
+            top_up.state.clone(),
+            top_up.credits.to_string(),
+            format!("{} {}", top_up.amount, top_up.currency),
+            top_up.returned.to_string(),
+            top_up.created_at.clone(),
+            top_up.failure.clone().unwrap_or_default(),
+        ]
+    };
+    table(
+        [
+            "ID", "ACCOUNT", "KIND", "STATE", "CREDITS", "AMOUNT", "RETURNED", "CREATED", "FAILURE",
+        ],
+        top_ups.iter().map(row),
+    )
+}
+
+/// By what a balance is filled up, a line for each fact.
+pub fn auto_top_up(auto: &AutoView) -> String {
+    aligned(&[
+        ["below".to_owned(), auto.below.to_string()],
+        ["add".to_owned(), auto.amount.to_string()],
+        ["monthly limit".to_owned(), auto.monthly_limit.to_string()],
+        ["failures".to_owned(), auto.failures.to_string()],
     ])
 }
 

@@ -46,5 +46,6 @@ mod shutdown;
 mod streaming;
 mod structured_output;
 mod test_keys;
+mod top_ups;
 mod upstream_faults;
 mod vertex;

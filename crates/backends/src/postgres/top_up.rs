@@ -1,0 +1,173 @@
+//! Top-ups.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgRow;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use tollgate_storage::{AutoTopUp, Result, StorageError, StorageErrorKind, TopUp, TopUpChange, TopUpStore};
+use tollgate_types::{AccountId, Credits, Timestamp, TopUpId};
+
+use super::pool::{Pool, Statement};
+use super::rows;
+use crate::rows::id_bytes;
+use crate::top_ups::{
+    ACCOUNT, AUTO, AUTO_SINCE, AUTOS, AutoColumns, BY_REFERENCE, DELETE_AUTO, GET, INSERT, KEEP_PAYER, LIST,
+    LIST_OF_ACCOUNT, PAYER, PENDING_AUTO, SET_AUTO, TopUpColumns, UPDATE, bind_top_up, page_edge,
+};
+
+pub(super) struct TopUps(pub(super) Arc<Pool>);
+
+#[async_trait]
+impl TopUpStore for TopUps {
+    async fn payer(&self, account: AccountId, provider: &str) -> Result<Option<String>> {
+        let statement = sqlx::query(PAYER)
+            .bind(id_bytes(account.as_u128()))
+            .bind(provider.to_owned());
+        let row = self.0.optional(statement).await?;
+        row.map(|row| rows::get(&row, "payer")).transpose()
+    }
+
+    async fn keep_payer(
+        &self,
+        account: AccountId,
+        provider: &str,
+        kept: &str,
+        at: Timestamp,
+    ) -> Result<String> {
+        let statement = sqlx::query(KEEP_PAYER)
+            .bind(id_bytes(account.as_u128()))
+            .bind(provider.to_owned())
+            .bind(kept.to_owned())
+            .bind(at.as_micros());
+        self.0.execute(statement).await?;
+        let found = self.payer(account, provider).await?;
+        found.ok_or_else(|| StorageError::not_found(account))
+    }
+
+    async fn create(&self, top_up: TopUp) -> Result<bool> {
+        if self.0.execute(bind_top_up!(INSERT, &top_up)).await? > 0 {
+            return Ok(true);
+        }
+        self.check_account(top_up.account).await?;
+        match self.get(top_up.id).await? {
+            Some(_) => Err(StorageError::new(
+                StorageErrorKind::Conflict,
+                top_up.id.to_string(),
+            )),
+            None => Ok(false),
+        }
+    }
+
+    async fn get(&self, id: TopUpId) -> Result<Option<TopUp>> {
+        let statement = sqlx::query(GET).bind(id_bytes(id.as_u128()));
+        self.0.optional(statement).await?.as_ref().map(top_up).transpose()
+    }
+
+    async fn by_reference(&self, reference: &str) -> Result<Option<TopUp>> {
+        let statement = sqlx::query(BY_REFERENCE).bind(reference.to_owned());
+        self.0.optional(statement).await?.as_ref().map(top_up).transpose()
+    }
+
+    async fn list(
+        &self,
+        account: Option<AccountId>,
+        before: Option<TopUpId>,
+        limit: u32,
+    ) -> Result<Vec<TopUp>> {
+        let list = if account.is_some() { LIST_OF_ACCOUNT } else { LIST };
+        let mut statement = sqlx::query(list)
+            .bind(page_edge(before.map(TopUpId::as_u128), u8::MAX))
+            .bind(i64::from(limit));
+        if let Some(account) = account {
+            statement = statement.bind(id_bytes(account.as_u128()));
+        }
+        self.0.all(statement).await?.iter().map(top_up).collect()
+    }
+
+    async fn change(&self, id: TopUpId, change: TopUpChange, at: Timestamp) -> Result<TopUp> {
+        self.0
+            .call(move |connection| Box::pin(within_transaction(connection, id, change, at)))
+            .await?
+    }
+
+    async fn pending_auto(&self, before: Timestamp, limit: u32) -> Result<Vec<TopUp>> {
+        let statement = sqlx::query(PENDING_AUTO)
+            .bind(before.as_micros())
+            .bind(i64::from(limit));
+        self.0.all(statement).await?.iter().map(top_up).collect()
+    }
+
+    async fn auto_since(&self, account: AccountId, since: Timestamp) -> Result<Credits> {
+        let statement = sqlx::query(AUTO_SINCE)
+            .bind(id_bytes(account.as_u128()))
+            .bind(since.as_micros());
+        rows::credits(&self.0.one(statement).await?, "credits")
+    }
+
+    async fn set_auto(&self, account: AccountId, auto: Option<AutoTopUp>) -> Result<()> {
+        let statement = match auto {
+            None => sqlx::query(DELETE_AUTO).bind(id_bytes(account.as_u128())),
+            Some(auto) => sqlx::query(SET_AUTO)
+                .bind(id_bytes(account.as_u128()))
+                .bind(auto.below.nanos())
+                .bind(auto.amount.nanos())
+                .bind(auto.monthly_limit.nanos())
+                .bind(i64::from(auto.failures)),
+        };
+        self.0.execute(statement).await?;
+        self.check_account(account).await
+    }
+
+    async fn auto(&self, account: AccountId) -> Result<Option<AutoTopUp>> {
+        let statement = sqlx::query(AUTO).bind(id_bytes(account.as_u128()));
+        self.0.optional(statement).await?.as_ref().map(auto).transpose()
+    }
+
+    async fn autos(&self, after: Option<AccountId>, limit: u32) -> Result<Vec<AutoTopUp>> {
+        let statement = sqlx::query(AUTOS)
+            .bind(page_edge(after.map(AccountId::as_u128), 0))
+            .bind(i64::from(limit));
+        self.0.all(statement).await?.iter().map(auto).collect()
+    }
+}
+
+impl TopUps {
+    async fn check_account(&self, account: AccountId) -> Result<()> {
+        let statement = sqlx::query(ACCOUNT).bind(id_bytes(account.as_u128()));
+        let found = self.0.optional(statement).await?;
+        found.map(drop).ok_or_else(|| StorageError::not_found(account))
+    }
+}
+
+fn top_up(row: &PgRow) -> Result<TopUp> {
+    rows::whole::<TopUpColumns, _>(row)
+}
+
+fn auto(row: &PgRow) -> Result<AutoTopUp> {
+    rows::whole::<AutoColumns, _>(row)
+}
+
+async fn within_transaction(
+    connection: &mut PgConnection,
+    id: TopUpId,
+    change: TopUpChange,
+    at: Timestamp,
+) -> sqlx::Result<Result<TopUp>> {
+    let mut transaction = connection.begin().await?;
+    let look: Statement = sqlx::query(AssertSqlSafe(format!("{GET} FOR UPDATE")));
+    let row = look
+        .bind(id_bytes(id.as_u128()))
+        .fetch_optional(&mut *transaction)
+        .await?;
+    let found = row.as_ref().map(top_up).transpose();
+    let after = found.and_then(|found| {
+        let found = found.ok_or_else(|| StorageError::not_found(id))?;
+        found.after(change, at)
+    });
+    if let Ok(after) = &after {
+        bind_top_up!(UPDATE, after).execute(&mut *transaction).await?;
+        transaction.commit().await?;
+    }
+    Ok(after)
+}

@@ -1,0 +1,233 @@
+//! Top-ups.
+
+use async_trait::async_trait;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
+use sqlx::{FromRow, Row, Sqlite as Database};
+use tollgate_storage::{AutoTopUp, Result, StorageError, StorageErrorKind, TopUp, TopUpChange, TopUpStore};
+use tollgate_types::{AccountId, Credits, Timestamp, TopUpId};
+
+use super::Sqlite;
+use crate::rows::{id_bytes, storage_error};
+use crate::top_ups::{
+    ACCOUNT, AUTO, AUTO_SINCE, AUTOS, AutoColumns, BY_REFERENCE, DELETE_AUTO, GET, INSERT, KEEP_PAYER, LIST,
+    LIST_OF_ACCOUNT, PAYER, PENDING_AUTO, SET_AUTO, TopUpColumns, UPDATE, bind_top_up, page_edge,
+};
+
+type Query = sqlx::query::Query<'static, Database, SqliteArguments>;
+
+#[async_trait]
+impl TopUpStore for Sqlite {
+    async fn payer(&self, account: AccountId, provider: &str) -> Result<Option<String>> {
+        let statement = payer(account, provider);
+        self.read(move |connection| Box::pin(text(connection, statement)))
+            .await
+    }
+
+    async fn keep_payer(
+        &self,
+        account: AccountId,
+        provider: &str,
+        kept: &str,
+        at: Timestamp,
+    ) -> Result<String> {
+        let insert = sqlx::query(KEEP_PAYER)
+            .bind(id_bytes(account.as_u128()))
+            .bind(provider.to_owned())
+            .bind(kept.to_owned())
+            .bind(at.as_micros());
+        let look = payer(account, provider);
+        let keep = self.write(
+            move |connection| {
+                Box::pin(async move {
+                    execute(connection, insert).await?;
+                    text(connection, look).await
+                })
+            },
+            |payer| payer,
+        );
+        keep.await?.ok_or_else(|| StorageError::not_found(account))
+    }
+
+    async fn create(&self, top_up: TopUp) -> Result<bool> {
+        self.write(
+            move |connection| Box::pin(create(connection, top_up)),
+            |created| created,
+        )
+        .await
+    }
+
+    async fn get(&self, id: TopUpId) -> Result<Option<TopUp>> {
+        self.read(move |connection| Box::pin(get(connection, id))).await
+    }
+
+    async fn by_reference(&self, reference: &str) -> Result<Option<TopUp>> {
+        let statement = sqlx::query(BY_REFERENCE).bind(reference.to_owned());
+        let found = self.top_ups(statement).await?;
+        Ok(found.into_iter().next())
+    }
+
+    async fn list(
+        &self,
+        account: Option<AccountId>,
+        before: Option<TopUpId>,
+        limit: u32,
+    ) -> Result<Vec<TopUp>> {
+        let list = if account.is_some() { LIST_OF_ACCOUNT } else { LIST };
+        let mut statement = sqlx::query(list)
+            .bind(page_edge(before.map(TopUpId::as_u128), u8::MAX))
+            .bind(i64::from(limit));
+        if let Some(account) = account {
+            statement = statement.bind(id_bytes(account.as_u128()));
+        }
+        self.top_ups(statement).await
+    }
+
+    async fn change(&self, id: TopUpId, change: TopUpChange, at: Timestamp) -> Result<TopUp> {
+        self.write(
+            move |connection| Box::pin(carry_out(connection, id, change, at)),
+            |top_up| top_up,
+        )
+        .await
+    }
+
+    async fn pending_auto(&self, before: Timestamp, limit: u32) -> Result<Vec<TopUp>> {
+        let statement = sqlx::query(PENDING_AUTO)
+            .bind(before.as_micros())
+            .bind(i64::from(limit));
+        self.top_ups(statement).await
+    }
+
+    async fn auto_since(&self, account: AccountId, since: Timestamp) -> Result<Credits> {
+        let statement = sqlx::query(AUTO_SINCE)
+            .bind(id_bytes(account.as_u128()))
+            .bind(since.as_micros());
+        let rows = self
+            .read(move |connection| Box::pin(rows(connection, statement)))
+            .await?;
+        let sum = rows.first().map(|row| row.try_get("credits")).transpose();
+        Ok(Credits::from_nanos(
+            sum.map_err(storage_error)?.unwrap_or_default(),
+        ))
+    }
+
+    async fn set_auto(&self, account: AccountId, auto: Option<AutoTopUp>) -> Result<()> {
+        let statement = set_auto(account, auto);
+        let set = self.write(
+            move |connection| {
+                Box::pin(async move {
+                    execute(connection, statement).await?;
+                    exists(connection, account).await
+                })
+            },
+            |exists| exists,
+        );
+        set.await?
+            .then_some(())
+            .ok_or_else(|| StorageError::not_found(account))
+    }
+
+    async fn auto(&self, account: AccountId) -> Result<Option<AutoTopUp>> {
+        let statement = sqlx::query(AUTO).bind(id_bytes(account.as_u128()));
+        Ok(self.auto_top_ups(statement).await?.into_iter().next())
+    }
+
+    async fn autos(&self, after: Option<AccountId>, limit: u32) -> Result<Vec<AutoTopUp>> {
+        let statement = sqlx::query(AUTOS)
+            .bind(page_edge(after.map(AccountId::as_u128), 0))
+            .bind(i64::from(limit));
+        self.auto_top_ups(statement).await
+    }
+}
+
+impl Sqlite {
+    async fn top_ups(&self, statement: Query) -> Result<Vec<TopUp>> {
+        let rows = self
+            .read(move |connection| Box::pin(rows(connection, statement)))
+            .await?;
+        rows.iter().map(top_up).collect()
+    }
+
+    async fn auto_top_ups(&self, statement: Query) -> Result<Vec<AutoTopUp>> {
+        let rows = self
+            .read(move |connection| Box::pin(rows(connection, statement)))
+            .await?;
+        let auto = |row| AutoColumns::from_row(row).map_err(storage_error)?.try_into();
+        rows.iter().map(auto).collect()
+    }
+}
+
+fn payer(account: AccountId, provider: &str) -> Query {
+    sqlx::query(PAYER)
+        .bind(id_bytes(account.as_u128()))
+        .bind(provider.to_owned())
+}
+
+fn set_auto(account: AccountId, auto: Option<AutoTopUp>) -> Query {
+    let Some(auto) = auto else {
+        return sqlx::query(DELETE_AUTO).bind(id_bytes(account.as_u128()));
+    };
+    sqlx::query(SET_AUTO)
+        .bind(id_bytes(account.as_u128()))
+        .bind(auto.below.nanos())
+        .bind(auto.amount.nanos())
+        .bind(auto.monthly_limit.nanos())
+        .bind(i64::from(auto.failures))
+}
+
+fn top_up(row: &SqliteRow) -> Result<TopUp> {
+    TopUpColumns::from_row(row).map_err(storage_error)?.try_into()
+}
+
+async fn execute(connection: &mut SqliteConnection, statement: Query) -> Result<u64> {
+    let done = statement.execute(connection).await.map_err(storage_error)?;
+    Ok(done.rows_affected())
+}
+
+async fn rows(connection: &mut SqliteConnection, statement: Query) -> Result<Vec<SqliteRow>> {
+    statement.fetch_all(connection).await.map_err(storage_error)
+}
+
+async fn text(connection: &mut SqliteConnection, statement: Query) -> Result<Option<String>> {
+    let row = statement
+        .fetch_optional(connection)
+        .await
+        .map_err(storage_error)?;
+    row.map(|row| row.try_get(0).map_err(storage_error)).transpose()
+}
+
+async fn exists(connection: &mut SqliteConnection, account: AccountId) -> Result<bool> {
+    let statement = sqlx::query(ACCOUNT).bind(id_bytes(account.as_u128()));
+    Ok(!rows(connection, statement).await?.is_empty())
+}
+
+async fn get(connection: &mut SqliteConnection, id: TopUpId) -> Result<Option<TopUp>> {
+    let statement = sqlx::query(GET).bind(id_bytes(id.as_u128()));
+    rows(connection, statement).await?.first().map(top_up).transpose()
+}
+
+async fn create(connection: &mut SqliteConnection, new: TopUp) -> Result<bool> {
+    if execute(connection, bind_top_up!(INSERT, &new)).await? > 0 {
+        return Ok(true);
+    }
+    if !exists(connection, new.account).await? {
+        return Err(StorageError::not_found(new.account));
+    }
+    match get(connection, new.id).await? {
+        Some(_) => Err(StorageError::new(StorageErrorKind::Conflict, new.id.to_string())),
+        None => Ok(false),
+    }
+}
+
+async fn carry_out(
+    connection: &mut SqliteConnection,
+    id: TopUpId,
+    change: TopUpChange,
+    at: Timestamp,
+) -> Result<TopUp> {
+    let before = get(connection, id).await?;
+    let after = before
+        .ok_or_else(|| StorageError::not_found(id))?
+        .after(change, at)?;
+    execute(connection, bind_top_up!(UPDATE, &after)).await?;
+    Ok(after)
+}

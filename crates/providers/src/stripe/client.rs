@@ -1,0 +1,321 @@
+//! What is asked of Stripe. Every POST has an idempotency key that follows from what it is for, so that one that is sent
+//! again after its answer was lost does nothing twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use secrecy::SecretString;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tollgate_types::{Money, TopUpId};
+use tollgate_upstream::{
+    ChargeOutcome, Checkout, NewCheckout, NewPayer, Paid, PaymentError, SavedCharge, UpstreamError,
+};
+use url::form_urlencoded::Serializer;
+
+use super::event::Intent;
+use crate::http::{
+    BaseUrl, Credential, Endpoint, EndpointError, HttpClient, Response, Timeouts, Variant, escape,
+};
+
+/// The version of the interface that answers are read as.
+const VERSION: &str = "2025-09-30.clover";
+/// The most bytes of an answer.
+const LIMIT: usize = 1 << 20;
+
+pub(super) struct Client {
+    base: BaseUrl,
+    endpoint: Endpoint,
+    http: Arc<HttpClient>,
+    timeout: Duration,
+}
+
+/// The body of a request, as a form has it.
+type Form<'a> = Vec<(&'a str, String)>;
+
+#[derive(Deserialize)]
+struct Created {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    id: String,
+    url: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct List {
+    data: Vec<Created>,
+}
+
+#[derive(Deserialize)]
+struct Refused {
+    error: Refusal,
+}
+
+/// What is said of a refusal; its prose is not read.
+#[derive(Deserialize)]
+struct Refusal {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    code: Option<String>,
+    decline_code: Option<String>,
+    param: Option<String>,
+}
+
+/// How a request ended that was answered.
+enum Answer<T> {
+    Done(T),
+    Refused { status: u16, refusal: Refusal },
+}
+
+impl Client {
+    pub(super) fn new(
+        base: BaseUrl,
+        key: &SecretString,
+        timeout: Duration,
+        http: Arc<HttpClient>,
+    ) -> Result<Self, EndpointError> {
+        let header = |name, value: &str| Credential::header(name, &SecretString::from(value));
+        let headers = [
+            Credential::bearer(key)?,
+            header("content-type", "application/x-www-form-urlencoded")?,
+            header("stripe-version", VERSION)?,
+        ];
+        Ok(Self {
+            endpoint: Endpoint::new(&base, "", &headers)?,
+            base,
+            http,
+            timeout,
+        })
+    }
+
+    pub(super) async fn create_customer(&self, payer: &NewPayer) -> Result<String, PaymentError> {
+        let account = payer.account.to_string();
+        let form = vec![
+            ("name", payer.name.clone()),
+            ("metadata[account]", account.clone()),
+        ];
+        let created: Created = self.post("/v1/customers", &account, &form).await?.done()?;
+        Ok(created.id)
+    }
+
+    pub(super) async fn create_session(&self, checkout: &NewCheckout) -> Result<Checkout, PaymentError> {
+        let Money { amount, currency } = checkout.money;
+        let item = |name: &'static str, value: String| (name, value);
+        let form = vec![
+            item("mode", "payment".to_owned()),
+            item("client_reference_id", checkout.top_up.to_string()),
+            item("customer", checkout.payer.clone()),
+            item("success_url", checkout.success_url.clone()),
+            item("cancel_url", checkout.cancel_url.clone()),
+            item("line_items[0][quantity]", "1".to_owned()),
+            item("line_items[0][price_data][currency]", currency.to_string()),
+            item("line_items[0][price_data][unit_amount]", amount.to_string()),
+            item(
+                "line_items[0][price_data][product_data][name]",
+                checkout.title.clone(),
+            ),
+            // The card may be charged again, should the account want its balance to be filled up by itself.
+            item(
+                "payment_intent_data[setup_future_usage]",
+                "off_session".to_owned(),
+            ),
+        ];
+        let key = checkout.top_up.to_string();
+        let page: Page = self.post("/v1/checkout/sessions", &key, &form).await?.done()?;
+        let url = page.url.ok_or_else(|| unreadable("a page without its address"))?;
+        let reference = page.id;
+        Ok(Checkout { reference, url })
+    }
+
+    pub(super) async fn create_portal_session(
+        &self,
+        payer: &str,
+        return_url: &str,
+    ) -> Result<String, PaymentError> {
+        let form = vec![
+            ("customer", payer.to_owned()),
+            ("return_url", return_url.to_owned()),
+        ];
+        let page: Page = self
+            .post("/v1/billing_portal/sessions", "", &form)
+            .await?
+            .done()?;
+        page.url.ok_or_else(|| unreadable("a page without its address"))
+    }
+
+    pub(super) async fn charge(&self, charge: &SavedCharge) -> Result<ChargeOutcome, PaymentError> {
+        let path = format!(
+            "/v1/customers/{}/payment_methods?limit=1",
+            escape(&charge.payer, "")
+        );
+        let cards: List = self.get(&path).await?.done()?;
+        let Some(card) = cards.data.into_iter().next() else {
+            let why = "no_payment_method".to_owned();
+            return Ok(ChargeOutcome::Declined { why });
+        };
+        let Money { amount, currency } = charge.money;
+        let form = vec![
+            ("amount", amount.to_string()),
+            ("currency", currency.to_string()),
+            ("customer", charge.payer.clone()),
+            ("payment_method", card.id),
+            ("off_session", "true".to_owned()),
+            ("confirm", "true".to_owned()),
+            ("description", charge.title.clone()),
+            ("metadata[top_up]", charge.top_up.to_string()),
+        ];
+        let key = charge.top_up.to_string();
+        match self.post::<Intent>("/v1/payment_intents", &key, &form).await? {
+            Answer::Done(intent) => outcome(intent, charge.top_up),
+            // A card that is declined, and one whose owner would have to be there.
+            Answer::Refused { status: 402, refusal } => Ok(ChargeOutcome::Declined {
+                why: refusal.word().unwrap_or_else(|| "declined".to_owned()),
+            }),
+            Answer::Refused { status, refusal } => Err(refusal.error(status)),
+        }
+    }
+
+    pub(super) async fn probe(&self) -> Result<(), PaymentError> {
+        self.get::<serde::de::IgnoredAny>("/v1/customers?limit=1")
+            .await?
+            .done()
+            .map(drop)
+    }
+
+    async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        key: &str,
+        form: &Form<'_>,
+    ) -> Result<Answer<T>, PaymentError> {
+        let body = Serializer::new(String::new())
+            .extend_pairs(form.iter().map(|(name, value)| (*name, value.as_str())))
+            .finish();
+        let mut variant = self.variant(path)?;
+        if !key.is_empty() {
+            let named = variant.insert("idempotency-key", &SecretString::from(key));
+            named.map_err(|error| refused(error.to_string()))?;
+        }
+        let body = Bytes::from(body).into();
+        let timeouts = Timeouts::brief(self.timeout);
+        let sent = self
+            .http
+            .post_variant(&self.endpoint, variant, body, timeouts)
+            .await;
+        answer(sent).await
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, PaymentError> {
+        let timeouts = Timeouts::brief(self.timeout);
+        let variant = self.variant(path)?;
+        let sent = self.http.get_variant(&self.endpoint, variant, timeouts).await;
+        answer(sent).await
+    }
+
+    fn variant(&self, path: &str) -> Result<Variant, PaymentError> {
+        Variant::new(&self.base, path).map_err(|error| refused(error.to_string()))
+    }
+}
+
+impl<T> Answer<T> {
+    fn done(self) -> Result<T, PaymentError> {
+        match self {
+            Answer::Done(value) => Ok(value),
+            Answer::Refused { status, refusal } => Err(refusal.error(status)),
+        }
+    }
+}
+
+impl Refusal {
+    /// The most telling of its codes.
+    fn word(&self) -> Option<String> {
+        let code = self.decline_code.as_ref().or(self.code.as_ref());
+        let is_word = |word: &&String| {
+            word.len() <= 64
+                && word
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+        };
+        code.or(self.kind.as_ref()).filter(is_word).cloned()
+    }
+
+    fn error(&self, status: u16) -> PaymentError {
+        let word = self.word().map_or(String::new(), |word| format!(" {word}"));
+        let about = self
+            .param
+            .as_deref()
+            .map_or(String::new(), |param| format!(" about {param}"));
+        PaymentError {
+            // Too many requests, another one under the same key, and what is broken there.
+            is_transient: matches!(status, 409 | 429) || status >= 500,
+            detail: format!("Stripe answers with status {status}{word}{about}"),
+        }
+    }
+}
+
+async fn answer<T: DeserializeOwned>(
+    sent: Result<Response, UpstreamError>,
+) -> Result<Answer<T>, PaymentError> {
+    let lost = |error: UpstreamError| PaymentError {
+        is_transient: true,
+        detail: format!("Stripe does not answer: {}", error.detail),
+    };
+    let response = sent.map_err(lost)?;
+    let status = response.status;
+    let body = response.whole(LIMIT).await.map_err(lost)?;
+    if (200..300).contains(&status) {
+        let value = serde_json::from_slice(&body);
+        return value
+            .map(Answer::Done)
+            .map_err(|_| unreadable("something else than is documented"));
+    }
+    let refusal = match serde_json::from_slice::<Refused>(&body) {
+        Ok(Refused { error }) => error,
+        Err(_) => Refusal {
+            kind: None,
+            code: None,
+            decline_code: None,
+            param: None,
+        },
+    };
+    Ok(Answer::Refused { status, refusal })
+}
+
+fn outcome(intent: Intent, top_up: TopUpId) -> Result<ChargeOutcome, PaymentError> {
+    let reference = intent.id.clone();
+    match intent.status.as_deref() {
+        Some("succeeded") => {
+            let money = intent
+                .received()
+                .ok_or_else(|| unreadable("a charge without its amount"))?;
+            Ok(ChargeOutcome::Paid(Paid {
+                top_up,
+                reference,
+                money,
+            }))
+        }
+        Some("processing") => Ok(ChargeOutcome::Processing { reference }),
+        status => Ok(ChargeOutcome::Declined {
+            why: status.unwrap_or("declined").to_owned(),
+        }),
+    }
+}
+
+/// It may have been done: it is to be sent again.
+fn unreadable(what: &str) -> PaymentError {
+    PaymentError {
+        is_transient: true,
+        detail: format!("Stripe answers with {what}"),
+    }
+}
+
+fn refused(detail: String) -> PaymentError {
+    PaymentError {
+        is_transient: false,
+        detail,
+    }
+}

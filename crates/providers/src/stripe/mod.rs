@@ -1,0 +1,110 @@
+//! Payments by Stripe: Checkout for what people pay themselves, saved cards for what is charged without them, the portal,
+//! and signed events (docs.stripe.com/api, docs.stripe.com/webhooks).
+//!
+//! Suggested reading order: `client`, `event`.
+
+mod client;
+mod event;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use secrecy::SecretString;
+use tollgate_types::Timestamp;
+use tollgate_upstream::{
+    ChargeOutcome, Checkout, EventFault, NewCheckout, NewPayer, PaymentError, PaymentEvent, PaymentProvider,
+    SavedCharge,
+};
+
+use crate::http::{BaseUrl, EndpointError, HttpClient};
+use client::Client;
+
+/// Where it is.
+pub const BASE_URL: &str = "https://api.stripe.com";
+
+/// How it is reached and known.
+#[derive(Debug)]
+pub struct StripeSettings {
+    /// Where it is; [`BASE_URL`] but for tests.
+    pub base_url: String,
+    /// A secret or restricted key, `sk_…` or `rk_…`.
+    pub secret_key: SecretString,
+    /// What its events are signed with, `whsec_…`.
+    pub webhook_secret: SecretString,
+    /// How long a call may take.
+    pub timeout: Duration,
+}
+
+/// The adapter.
+pub struct Stripe {
+    client: Client,
+    webhook_secret: SecretString,
+}
+
+impl fmt::Debug for Stripe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stripe").finish_non_exhaustive()
+    }
+}
+
+impl Stripe {
+    /// An adapter that has connected nowhere yet.
+    pub fn new(settings: StripeSettings, http: Arc<HttpClient>) -> Result<Self, EndpointError> {
+        let base = BaseUrl::parse(&settings.base_url)?;
+        if !base.is_secure() && !base.is_local() {
+            return Err(EndpointError::new(format!(
+                "`{base}` is not https: the key would be read on the way"
+            )));
+        }
+        Ok(Self {
+            client: Client::new(base, &settings.secret_key, settings.timeout, http)?,
+            webhook_secret: settings.webhook_secret,
+        })
+    }
+}
+
+#[async_trait]
+impl PaymentProvider for Stripe {
+    fn name(&self) -> &'static str {
+        "stripe"
+    }
+
+    async fn create_payer(&self, payer: &NewPayer) -> Result<String, PaymentError> {
+        self.client.create_customer(payer).await
+    }
+
+    async fn open_checkout(&self, checkout: &NewCheckout) -> Result<Checkout, PaymentError> {
+        self.client.create_session(checkout).await
+    }
+
+    async fn open_portal(&self, payer: &str, return_url: &str) -> Result<String, PaymentError> {
+        self.client.create_portal_session(payer, return_url).await
+    }
+
+    async fn charge_saved(&self, charge: &SavedCharge) -> Result<ChargeOutcome, PaymentError> {
+        self.client.charge(charge).await
+    }
+
+    fn read_event(
+        &self,
+        signature: Option<&str>,
+        body: &[u8],
+        now: Timestamp,
+    ) -> Result<PaymentEvent, EventFault> {
+        event::check_signature(&self.webhook_secret, signature, body, now)?;
+        event::read(body)
+    }
+
+    fn signature_header(&self) -> &'static str {
+        "stripe-signature"
+    }
+
+    async fn probe(&self) -> Result<(), PaymentError> {
+        self.client.probe().await
+    }
+}
+
+#[cfg(test)]
+mod tests;

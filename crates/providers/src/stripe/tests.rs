@@ -1,0 +1,358 @@
+//! The adapter against a server that speaks Stripe's interface, and events by their signatures.
+
+use serde_json::{Value, json};
+use tollgate_testkit::upstream::{Card, FakeUpstream, Reply};
+use tollgate_types::{AccountId, Money, TopUpId};
+use tollgate_upstream::Paid;
+
+use super::*;
+use crate::http::HttpSettings;
+
+const KEY: &str = "sk_test_c4n4ry";
+const SECRET: &str = "whsec_c4n4ry";
+/// 2026-11-22.
+const NOW: i64 = 1_795_305_600;
+
+async fn service() -> (FakeUpstream, Stripe) {
+    let upstream = FakeUpstream::start().await;
+    upstream.sell(KEY, SECRET);
+    let stripe = adapter(&upstream, KEY);
+    (upstream, stripe)
+}
+
+fn adapter(upstream: &FakeUpstream, key: &str) -> Stripe {
+    let settings = StripeSettings {
+        base_url: format!("http://{}", upstream.address()),
+        secret_key: key.into(),
+        webhook_secret: SECRET.into(),
+        timeout: Duration::from_secs(20),
+    };
+    Stripe::new(settings, HttpClient::new(HttpSettings::default())).unwrap()
+}
+
+fn money(amount: i64) -> Money {
+    let currency = "usd".parse().unwrap();
+    Money { amount, currency }
+}
+
+fn id(number: u128) -> TopUpId {
+    TopUpId::from_u128(number)
+}
+
+fn payer() -> NewPayer {
+    NewPayer {
+        account: AccountId::from_u128(1),
+        name: "Ünïted & Söns=1".to_owned(),
+    }
+}
+
+fn checkout(payer: &str, number: u128) -> NewCheckout {
+    NewCheckout {
+        top_up: id(number),
+        payer: payer.to_owned(),
+        money: money(2_500),
+        title: "25 credits, service".to_owned(),
+        success_url: "https://example.com/?a=b&c=d".to_owned(),
+        cancel_url: "https://example.com/".to_owned(),
+    }
+}
+
+fn charge(payer: &str, number: u128) -> SavedCharge {
+    SavedCharge {
+        top_up: id(number),
+        payer: payer.to_owned(),
+        money: money(2_500),
+        title: "25 credits, service".to_owned(),
+    }
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_micros(seconds * 1_000_000)
+}
+
+#[tokio::test]
+async fn a_page_is_opened_for_a_payer_who_is_made_once() {
+    let (upstream, stripe) = service().await;
+    let customer = stripe.create_payer(&payer()).await.unwrap();
+    assert_eq!(stripe.create_payer(&payer()).await.unwrap(), customer);
+    let page = stripe.open_checkout(&checkout(&customer, 7)).await.unwrap();
+    assert_eq!(stripe.open_checkout(&checkout(&customer, 7)).await.unwrap(), page);
+    let [customers, sessions, _] = upstream.stripe_objects();
+    assert_eq!((customers.len(), sessions.len()), (1, 1));
+    assert_eq!(customers[0]["name"], "Ünïted & Söns=1");
+    assert_eq!(sessions[0]["client_reference_id"], id(7).to_string());
+    assert_eq!(
+        (&sessions[0]["amount_total"], &sessions[0]["currency"]),
+        (&json!(2_500), &json!("usd"))
+    );
+    assert_eq!(sessions[0]["url"], page.url);
+    let portal = stripe
+        .open_portal(&customer, "https://example.com")
+        .await
+        .unwrap();
+    assert!(portal.starts_with("https://billing."), "{portal}");
+    stripe.probe().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_kept_card_pays_once_or_not_at_all() {
+    let (upstream, stripe) = service().await;
+    let customer = stripe.create_payer(&payer()).await.unwrap();
+    let declined = |why: &str| ChargeOutcome::Declined { why: why.to_owned() };
+    let none = stripe.charge_saved(&charge(&customer, 1)).await.unwrap();
+    assert_eq!(none, declined("no_payment_method"));
+    for (card, number, why) in [
+        (Card::Declined, 2, "insufficient_funds"),
+        (Card::NeedsOwner, 3, "authentication_required"),
+    ] {
+        upstream.keep_cards(card);
+        for _ in 0..2 {
+            let outcome = stripe.charge_saved(&charge(&customer, number)).await.unwrap();
+            assert_eq!(outcome, declined(why));
+        }
+    }
+    upstream.keep_cards(Card::Processing);
+    let slow = stripe.charge_saved(&charge(&customer, 4)).await.unwrap();
+    assert!(matches!(slow, ChargeOutcome::Processing { .. }), "{slow:?}");
+    upstream.keep_cards(Card::Pays);
+    let paid = stripe.charge_saved(&charge(&customer, 5)).await.unwrap();
+    let ChargeOutcome::Paid(paid) = paid else {
+        panic!("{paid:?}")
+    };
+    assert_eq!((paid.top_up, paid.money), (id(5), money(2_500)));
+    // The answer is lost after the card was charged: asked again, it is the same charge.
+    upstream.push_for_stripe(Reply::body(502, "text/html", "<html>"), false);
+    let lost = stripe.charge_saved(&charge(&customer, 5)).await.unwrap_err();
+    assert!(lost.is_transient, "{lost}");
+    let again = stripe.charge_saved(&charge(&customer, 5)).await.unwrap();
+    assert_eq!(again, ChargeOutcome::Paid(paid));
+    let [_, _, intents] = upstream.stripe_objects();
+    assert_eq!(intents.len(), 2);
+}
+
+#[tokio::test]
+async fn what_fails_says_whether_to_try_again_and_tells_no_secret() {
+    let (upstream, stripe) = service().await;
+    let customer = stripe.create_payer(&payer()).await.unwrap();
+    let prose = json!({"error": {"type": "api_error", "message": format!("your key {KEY}")}}).to_string();
+    for (reply, is_transient) in [
+        (Reply::body(500, "application/json", prose.clone()), true),
+        (Reply::body(429, "application/json", prose), true),
+        (Reply::body(200, "text/html", "<html>"), true),
+        (Reply::body(200, "application/json", "{}"), true),
+        (Reply::body(400, "application/json", "[]"), false),
+        (
+            Reply::body(
+                400,
+                "application/json",
+                r#"{"error":{"code":"amount_too_small","param":"amount"}}"#,
+            ),
+            false,
+        ),
+    ] {
+        upstream.push_for_stripe(reply, false);
+        let error = stripe.open_checkout(&checkout(&customer, 9)).await.unwrap_err();
+        assert_eq!(error.is_transient, is_transient, "{error}");
+        assert!(!error.detail.contains("c4n4ry"), "{error}");
+    }
+    let stranger = adapter(&upstream, "sk_test_other");
+    let error = stranger.probe().await.unwrap_err();
+    assert!(
+        !error.is_transient && error.detail.contains("401 api_key_invalid"),
+        "{error}"
+    );
+    let unknown = stripe.open_portal("cus_nobody", "https://example.com").await;
+    assert!(!unknown.unwrap_err().is_transient);
+}
+
+#[tokio::test]
+async fn nobody_there_is_worth_another_try() {
+    let upstream = FakeUpstream::start().await;
+    let stripe = adapter(&upstream, KEY);
+    drop(upstream);
+    assert!(stripe.probe().await.unwrap_err().is_transient);
+}
+
+#[test]
+fn a_key_is_not_sent_in_the_open() {
+    let settings = StripeSettings {
+        base_url: "http://payments.example.com".to_owned(),
+        secret_key: KEY.into(),
+        webhook_secret: SECRET.into(),
+        timeout: Duration::from_secs(1),
+    };
+    let error = Stripe::new(settings, HttpClient::new(HttpSettings::default())).unwrap_err();
+    assert!(error.to_string().contains("not https"), "{error}");
+}
+
+/// The example of a signature that the service's own libraries make: body `{"a":1}`, secret `whsec_test`, time 1492774577.
+#[test]
+fn signatures_are_those_of_the_service() {
+    let check = |header: &str, body: &str, now: i64| {
+        event::check_signature(&"whsec_test".into(), Some(header), body.as_bytes(), at(now))
+    };
+    let (time, good) = (1_492_774_577, SIGNATURE);
+    let header =
+        format!("t={time},v1={good},v0=6ffbb59b2300aae63f272406069a9788598b792a944a07aba816edb039989a39");
+    assert_eq!(check(&header, r#"{"a":1}"#, time), Ok(()));
+    for (distance, expected) in [
+        (300, Ok(())),
+        (301, Err(EventFault::Stale)),
+        (-300, Ok(())),
+        (-301, Err(EventFault::Stale)),
+    ] {
+        assert_eq!(
+            check(&header, r#"{"a":1}"#, time + distance),
+            expected,
+            "{distance}"
+        );
+    }
+    let old = "0".repeat(64);
+    assert_eq!(
+        check(&format!("t={time}, v1={old}, v1={good}"), r#"{"a":1}"#, time),
+        Ok(())
+    );
+    for (header, body) in [
+        (header.as_str(), r#"{"a":2}"#),
+        (&format!("t={},v1={good}", time + 1), r#"{"a":1}"#),
+        (&format!("t={time},v0={good}"), r#"{"a":1}"#),
+        (&format!("t={time},v1={}", &good[..62]), r#"{"a":1}"#),
+        (&format!("t={time},v1={}", good.replace('5', "g")), r#"{"a":1}"#),
+        (&format!("v1={good}"), r#"{"a":1}"#),
+        (&format!("t=,v1={good}"), r#"{"a":1}"#),
+        ("", r#"{"a":1}"#),
+    ] {
+        assert_eq!(
+            check(header, body, time),
+            Err(EventFault::Signature),
+            "{header} {body}"
+        );
+    }
+    let missing = event::check_signature(&"whsec_test".into(), None, b"{}", at(time));
+    assert_eq!(missing, Err(EventFault::Signature));
+}
+
+const SIGNATURE: &str = "2a55874e33dedb30da6fac02873208f53a243141599a71c0d52a1d5b89656823";
+
+fn read(kind: &str, object: Value) -> Result<PaymentEvent, EventFault> {
+    let event = json!({"id": "evt_1", "object": "event", "type": kind, "data": {"object": object}});
+    event::read(event.to_string().as_bytes())
+}
+
+#[test]
+fn amounts_are_those_of_the_object_and_of_nothing_else() {
+    let session = |more: Value| {
+        let mut session = json!({
+            "id": "cs_1", "client_reference_id": id(7).to_string(), "payment_status": "paid", "payment_intent": "pi_1",
+            "amount_total": 2_500, "currency": "usd", "metadata": {"amount": "999999", "credits": "999999"},
+        });
+        for (name, value) in more.as_object().unwrap() {
+            session[name] = value.clone();
+        }
+        session
+    };
+    let paid = |amount| {
+        Ok(PaymentEvent::Paid(Paid {
+            top_up: id(7),
+            reference: "pi_1".to_owned(),
+            money: money(amount),
+        }))
+    };
+    let completed = |more| read("checkout.session.completed", session(more));
+    assert_eq!(completed(json!({})), paid(2_500));
+    assert_eq!(
+        completed(json!({"total_details": {"amount_tax": 400}})),
+        paid(2_100)
+    );
+    let later = read("checkout.session.async_payment_succeeded", session(json!({})));
+    assert_eq!(later, paid(2_500));
+    for not_ours in [
+        json!({"payment_status": "unpaid"}),
+        json!({"payment_status": "no_payment_required", "amount_total": 0}),
+        json!({"client_reference_id": null}),
+        json!({"client_reference_id": "order 66"}),
+    ] {
+        assert!(
+            matches!(completed(not_ours.clone()), Ok(PaymentEvent::Other { .. })),
+            "{not_ours}"
+        );
+    }
+    for broken in [
+        json!({"amount_total": null}),
+        json!({"amount_total": -1}),
+        json!({"amount_total": "2500"}),
+        json!({"currency": "dollars"}),
+        json!({"payment_intent": null}),
+    ] {
+        assert!(
+            matches!(completed(broken.clone()), Err(EventFault::Malformed(_))),
+            "{broken}"
+        );
+    }
+    let intent = json!({
+        "id": "pi_1", "status": "succeeded", "amount": 9_999, "amount_received": 2_500, "currency": "usd",
+        "metadata": {"top_up": id(7).to_string()},
+    });
+    assert_eq!(read("payment_intent.succeeded", intent), paid(2_500));
+    let of_checkout = json!({"id": "pi_1", "amount_received": 2_500, "currency": "usd", "metadata": {}});
+    let other = read("payment_intent.succeeded", of_checkout);
+    assert!(matches!(other, Ok(PaymentEvent::Other { .. })), "{other:?}");
+}
+
+#[test]
+fn what_fails_or_goes_back_is_told() {
+    let object = json!({"client_reference_id": id(7).to_string(), "payment_status": "unpaid"});
+    let expired = PaymentEvent::Failed {
+        top_up: id(7),
+        why: "expired".to_owned(),
+    };
+    assert_eq!(read("checkout.session.expired", object), Ok(expired));
+    let declined = json!({
+        "id": "pi_1", "metadata": {"top_up": id(7).to_string()},
+        "last_payment_error": {"code": "card_declined", "decline_code": "lost_card"},
+    });
+    let failed = PaymentEvent::Failed {
+        top_up: id(7),
+        why: "lost_card".to_owned(),
+    };
+    assert_eq!(read("payment_intent.payment_failed", declined), Ok(failed));
+    let back = |total| {
+        Ok(PaymentEvent::Returned {
+            reference: "pi_1".to_owned(),
+            total: money(total),
+        })
+    };
+    let refunded =
+        json!({"payment_intent": "pi_1", "amount": 2_500, "amount_refunded": 700, "currency": "usd"});
+    assert_eq!(read("charge.refunded", refunded), back(700));
+    let disputed = json!({"payment_intent": "pi_1", "amount": 2_500, "currency": "usd"});
+    assert_eq!(read("charge.dispute.funds_withdrawn", disputed), back(2_500));
+    let other = PaymentEvent::Other {
+        kind: "invoice.paid".to_owned(),
+    };
+    assert_eq!(read("invoice.paid", json!({})), Ok(other));
+    for body in ["", "{", "[]", "{}", r#"{"type":7,"data":{"object":{}}}"#] {
+        assert!(
+            matches!(event::read(body.as_bytes()), Err(EventFault::Malformed(_))),
+            "{body}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_was_signed_is_read() {
+    let (upstream, stripe) = service().await;
+    let customer = stripe.create_payer(&payer()).await.unwrap();
+    stripe.open_checkout(&checkout(&customer, 7)).await.unwrap();
+    let session = upstream.pay(0);
+    let event = upstream.stripe_event("checkout.session.completed", &session, NOW);
+    let body = event.body.as_bytes();
+    let read = stripe.read_event(Some(&event.signature), body, at(NOW)).unwrap();
+    assert!(
+        matches!(&read, PaymentEvent::Paid(paid) if paid.money == money(2_500)),
+        "{read:?}"
+    );
+    let late = stripe.read_event(Some(&event.signature), body, at(NOW + 301));
+    assert_eq!(late, Err(EventFault::Stale));
+    assert_eq!(stripe.read_event(None, body, at(NOW)), Err(EventFault::Signature));
+}
