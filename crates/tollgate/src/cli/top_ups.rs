@@ -16,7 +16,7 @@ pub enum TopUps {
         /// The account's id.
         #[arg(value_parser = account_id)]
         id: AccountId,
-        /// Credits, within [payments] least and most.
+        /// Credits, within `payments.least` and `payments.most`.
         credits: Credits,
     },
     /// Opens the payment provider's page with an account's receipts and cards, and prints its address.
