@@ -66,6 +66,11 @@ impl Vault {
         Some(text)
     }
 
+    /// The key that posts to an account are signed with; its number says which of those that it had one after another.
+    pub fn webhook_key(&self, account: AccountId, number: u32) -> [u8; 32] {
+        self.0.digest(&format!("webhook {account} {number}"))
+    }
+
     fn key(&self, account: AccountId) -> Option<RandomizedNonceKey> {
         let secret = self.0.digest(&format!("vault {account}"));
         RandomizedNonceKey::new(&AES_256_GCM_SIV, &secret).ok()

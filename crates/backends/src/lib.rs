@@ -2,6 +2,7 @@
 //! Only the server names them; everything else speaks to the ports.
 
 pub mod memory;
+mod notices;
 pub mod postgres;
 pub mod redis;
 mod rows;

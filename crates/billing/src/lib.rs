@@ -7,6 +7,7 @@
 pub mod check;
 pub mod hold;
 pub mod lots;
+pub mod notices;
 pub mod plans;
 pub mod quote;
 pub mod statement;
@@ -16,6 +17,7 @@ pub mod verdict;
 
 pub use check::{CheckReport, Fault, check_ledger};
 pub use hold::{Charge, Hold, HoldRequest, Preview, Terms};
+pub use notices::Notices;
 pub use plans::{Plan, Plans};
 pub use quote::{CountedText, Demand, Item, Quote, quote};
 pub use top_ups::{TopUpSettings, TopUps};

@@ -2,7 +2,7 @@
 //!
 //! Suggested reading order: [`registry`], [`openai_compatible`] with its table of [`presets`](openai_compatible::presets),
 //! [`anthropic`], [`openai_responses`], [`gemini`], [`bedrock`], [`tokens`], [`moderations`], [`http`], [`egress`], [`sim`],
-//! [`stripe`],
+//! [`stripe`], [`mail`],
 //! [`discover`]. How to add a provider: docs/adding-a-provider.md.
 
 pub mod anthropic;
@@ -13,6 +13,7 @@ pub mod discover;
 pub mod egress;
 pub mod gemini;
 pub mod http;
+pub mod mail;
 pub mod moderations;
 pub mod openai_compatible;
 pub mod openai_responses;

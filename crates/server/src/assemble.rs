@@ -16,7 +16,7 @@ use tollgate_upstream::Provider;
 
 use crate::config::file::ProviderSection;
 use crate::config::{Config, ConfigError};
-use crate::{payments, policy};
+use crate::{mail, payments, policy};
 
 /// How long a provider may take to say which models it has.
 const LISTING: Duration = Duration::from_secs(3);
@@ -55,8 +55,9 @@ pub fn http_client(config: &Config) -> Arc<HttpClient> {
 /// settings, told with the block that has it.
 pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembled, ConfigError> {
     let policy = policy::build(config, http)?;
-    // What sells credits is built once, with the storage; a fault is told before anything is opened.
+    // These are built once, with the storage; a fault in them is told before anything is opened.
     payments::build(config, http)?;
+    mail::build(config)?;
     let mut notes = Vec::new();
     let mut enabled = configured(config, http, &mut notes)?;
     enabled.extend(by_environment(config, http)?);

@@ -1,6 +1,7 @@
 //! What is cleared away from time to time.
 
 use tollgate_billing::lots::expire_lots;
+use tollgate_billing::notices::kept_since;
 use tollgate_billing::plans::renew_due;
 use tollgate_billing::sweep::sweep as sweep_holds;
 use tollgate_storage::Result;
@@ -10,18 +11,24 @@ use crate::wiring::Domains;
 /// How many kept answers one pass deletes at the most: each is as large as a conversation.
 const BATCH: u32 = 100;
 
-/// Releases holds that nobody resolved, has lots expire, renews what is due, fills up balances, and deletes kept answers whose time is over.
+/// Releases holds that nobody resolved, has lots expire, renews what is due, and deletes kept answers whose time is over.
 pub async fn sweep(domains: &Domains) {
     let (storage, clock) = (&domains.storage, &*domains.clock);
     sweep_holds(&*storage.ledger, clock).await;
     expire_lots(&*storage.lots, clock).await;
     renew_due(&*storage.subscriptions, clock.now()).await;
+    let now = clock.now();
+    delete("responses", || storage.responses.sweep(now, BATCH)).await;
+    delete("notices", || storage.notices.sweep(kept_since(now), BATCH)).await;
+    delete("idempotency keys", || storage.idempotency.sweep(now, BATCH)).await;
+}
+
+/// What others have a part in, and may keep waiting: balances are filled up, and accounts are told what they want to know.
+pub async fn reach_out(domains: &Domains) {
     if let Some(top_ups) = &domains.top_ups {
         top_ups.fill_up().await;
     }
-    let now = clock.now();
-    delete("responses", || storage.responses.sweep(now, BATCH)).await;
-    delete("idempotency keys", || storage.idempotency.sweep(now, BATCH)).await;
+    domains.notices.tell().await;
 }
 
 /// Deletes what has expired until nothing is left.

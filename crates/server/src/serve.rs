@@ -37,6 +37,8 @@ use crate::{chores, reload, router, secrets, self_test, telemetry};
 const FIRST_CREDITS: i64 = 10;
 /// Between two looks for holds that nobody resolved.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
+/// Between two rounds of what payment providers and those who are told something have a part in.
+const REACH_OUT_EVERY: Duration = Duration::from_secs(30);
 /// How long calls may take after the second signal.
 const HASTY_STOP: Duration = Duration::from_secs(5);
 
@@ -273,6 +275,17 @@ async fn start_background(
                 tokio::time::sleep(SWEEP_EVERY).await;
                 chores::sweep(&domains).await;
                 metrics.run_upkeep();
+            }
+        };
+        tokio::select! { () = chores => {}, () = stopped => {} }
+    });
+
+    let (domains, stopped) = (services.domains.clone(), until_stop(stop));
+    tasks.spawn(async move {
+        let chores = async {
+            loop {
+                chores::reach_out(&domains).await;
+                tokio::time::sleep(REACH_OUT_EVERY).await;
             }
         };
         tokio::select! { () = chores => {}, () = stopped => {} }

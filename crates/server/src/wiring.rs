@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 use tollgate_accounts::{KeyShape, Keys, KeysConfig, Limiter, Vault};
 use tollgate_backends::{postgres, sqlite};
-use tollgate_billing::{Plans, TopUps};
+use tollgate_billing::{Notices, Plans, TopUps};
 use tollgate_catalog::Catalog;
 use tollgate_edge::Gate;
 use tollgate_pipeline::{MediaSources, Pipeline, Providers};
@@ -21,6 +21,7 @@ use tollgate_types::id::IdSource;
 use crate::assemble::http_client;
 use crate::config::{Config, StorageUrl};
 use crate::counters::Counting;
+use crate::mail;
 use crate::payments::{self, Sales};
 use crate::secrets;
 
@@ -45,6 +46,8 @@ pub struct Domains {
     pub plans: Arc<Plans>,
     /// Sells credits, if they are sold.
     pub top_ups: Option<Arc<TopUps>>,
+    /// Tells accounts what they want to know.
+    pub notices: Notices,
     /// Models.
     pub catalog: Arc<Catalog>,
     /// Limits.
@@ -91,7 +94,9 @@ async fn domains_with(
     let ids = Arc::new(IdSource::new(u64::from_ne_bytes(seed)));
     let pepper = secrets::pepper(config)?;
     let vault = Vault::new(pepper.clone());
-    let payments = payments::build(config, &http_client(config))?;
+    let http = http_client(config);
+    let payments = payments::build(config, &http)?;
+    let mailer = mail::build(config)?;
     let storage = open_storage(config, &clock).await?;
     let keys = KeysConfig {
         shape: KeyShape::new(&config.file.service.slug),
@@ -111,11 +116,21 @@ async fn domains_with(
         let (clock, ids) = (clock.clone(), ids.clone());
         Arc::new(TopUps::new(provider, settings, storage.clone(), clock, ids))
     });
+    let notices = Notices {
+        storage: storage.clone(),
+        vault: vault.clone(),
+        poster: Arc::new(egress(config, &http)),
+        mailer,
+        sender: config.file.service.slug.clone(),
+        clock: clock.clone(),
+        ids: ids.clone(),
+    };
     let plans = Arc::new(Plans::default());
     plans.replace(config.plans());
     Ok(Domains {
         plans,
         top_ups,
+        notices,
         clock,
         ids,
         storage,

@@ -10,6 +10,7 @@ pub mod idempotency;
 pub mod key;
 pub mod ledger;
 pub mod lot;
+pub mod notice;
 pub mod price;
 pub mod refund;
 pub mod report;
@@ -34,6 +35,7 @@ pub use idempotency::{Claim, Claimed, IdempotencyStore, RepeatKey};
 pub use key::{Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
 pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement, Spendable};
 pub use lot::{Lot, LotKind, LotStore, LotTerms};
+pub use notice::{BalanceAlert, Channel, Notice, NoticeOutcome, NoticeState, NoticeStore};
 pub use price::{PriceRecord, PriceStore};
 pub use refund::{NewRefund, Refund, RefundOutcome};
 pub use report::ReportStore;
@@ -59,6 +61,8 @@ pub struct Storage {
     pub ledger: Arc<dyn LedgerStore>,
     /// What is left of grants and refunds.
     pub lots: Arc<dyn LotStore>,
+    /// What accounts are told.
+    pub notices: Arc<dyn NoticeStore>,
     /// Purchases of credits.
     pub top_ups: Arc<dyn TopUpStore>,
     /// Usage rows.

@@ -1,5 +1,6 @@
-//! For tests only: a scripted upstream, a Redis that can fail, and the gateway's binary as its users run it.
+//! For tests only: a scripted upstream, a mail server, a Redis that can fail, and the gateway's binary as its users run it.
 
 pub mod gateway;
+pub mod mail;
 pub mod redis;
 pub mod upstream;

@@ -9,8 +9,10 @@ use tollgate_storage::LotTerms;
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, KeyId, RequestId, SubscriptionId, Timestamp};
 
+mod alerts;
 mod top_ups;
 
+pub use alerts::Alerts;
 pub use top_ups::TopUps;
 
 const EXIT_CODES: &str = "\
@@ -95,6 +97,13 @@ pub enum Command {
         after_help = "Examples:\n  tollgate top-ups open acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 25\n  tollgate top-ups list"
     )]
     TopUps(TopUps),
+    /// Telling accounts that their balance is low.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate alerts set acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --email billing@example.com"
+    )]
+    Alerts(Alerts),
     /// Plans that accounts can have.
     #[command(
         subcommand,

@@ -120,6 +120,11 @@ id!(
     "topup_"
 );
 id!(
+    /// Something that an account is told.
+    NoticeId,
+    "notice_"
+);
+id!(
     /// An answer of the responses format.
     ResponseId,
     "resp_"

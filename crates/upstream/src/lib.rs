@@ -6,6 +6,7 @@ pub mod embed;
 pub mod error;
 pub mod fetch;
 pub mod moderate;
+pub mod notify;
 pub mod payment;
 pub mod provider;
 pub mod text;
@@ -16,6 +17,7 @@ pub use embed::{EmbedAnswer, EmbedCall, EmbedPayload, EmbedProvider};
 pub use error::{UpstreamCause, UpstreamError, UpstreamErrorKind};
 pub use fetch::{FetchError, FetchRequest, Fetched, Fetcher, MediaKind};
 pub use moderate::{ModerationCall, ModerationProvider};
+pub use notify::{Mail, Mailer, NotifyError, Post, Poster};
 pub use payment::{
     ChargeOutcome, Checkout, EventFault, NewCheckout, NewPayer, Paid, PaymentError, PaymentEvent,
     PaymentProvider, SavedCharge,

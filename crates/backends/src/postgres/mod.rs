@@ -11,6 +11,7 @@ mod idempotency;
 mod key;
 mod ledger;
 mod lot;
+mod notice;
 mod pool;
 mod price;
 mod refund;
@@ -92,6 +93,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         keys: Arc::new(key::Keys(pool.clone())),
         ledger: Arc::new(ledger::Ledger(pool.clone())),
         lots: Arc::new(lot::Lots(pool.clone())),
+        notices: Arc::new(notice::Notices(pool.clone())),
         top_ups: Arc::new(top_up::TopUps(pool.clone())),
         usage: Arc::new(usage::UsageRows(pool.clone())),
         reports: Arc::new(report::Reports(pool.clone())),

@@ -49,7 +49,7 @@ impl TopUpStore for TopUps {
         if self.0.execute(bind_top_up!(INSERT, &top_up)).await? > 0 {
             return Ok(true);
         }
-        self.check_account(top_up.account).await?;
+        check_account(&self.0, top_up.account).await?;
         match self.get(top_up.id).await? {
             Some(_) => Err(StorageError::new(
                 StorageErrorKind::Conflict,
@@ -116,7 +116,7 @@ impl TopUpStore for TopUps {
                 .bind(i64::from(auto.failures)),
         };
         self.0.execute(statement).await?;
-        self.check_account(account).await
+        check_account(&self.0, account).await
     }
 
     async fn auto(&self, account: AccountId) -> Result<Option<AutoTopUp>> {
@@ -132,12 +132,11 @@ impl TopUpStore for TopUps {
     }
 }
 
-impl TopUps {
-    async fn check_account(&self, account: AccountId) -> Result<()> {
-        let statement = sqlx::query(ACCOUNT).bind(id_bytes(account.as_u128()));
-        let found = self.0.optional(statement).await?;
-        found.map(drop).ok_or_else(|| StorageError::not_found(account))
-    }
+/// `NotFound` when there is no such account.
+pub(super) async fn check_account(pool: &Pool, account: AccountId) -> Result<()> {
+    let statement = sqlx::query(ACCOUNT).bind(id_bytes(account.as_u128()));
+    let found = pool.optional(statement).await?;
+    found.map(drop).ok_or_else(|| StorageError::not_found(account))
 }
 
 fn top_up(row: &PgRow) -> Result<TopUp> {

@@ -22,6 +22,7 @@ mod key;
 mod ledger;
 mod lock;
 mod lot;
+mod notice;
 mod price;
 mod record;
 mod recover;
@@ -115,6 +116,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         keys: Arc::new(engine.clone()),
         ledger: Arc::new(engine.clone()),
         lots: Arc::new(engine.clone()),
+        notices: Arc::new(engine.clone()),
         top_ups: Arc::new(engine.clone()),
         usage: Arc::new(engine.clone()),
         reports: Arc::new(engine.clone()),

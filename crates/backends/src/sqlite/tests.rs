@@ -16,8 +16,8 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timest
 use super::database::migrate;
 use super::statements::BatchWriter;
 use super::{
-    Sqlite, SqliteConfig, account, audit, idempotency, key, ledger, lot, price, recover, refund, report,
-    response, subscription, usage,
+    Sqlite, SqliteConfig, account, audit, idempotency, key, ledger, lot, notice, price, recover, refund,
+    report, response, subscription, usage,
 };
 
 async fn schema() -> SqliteConnection {
@@ -45,6 +45,7 @@ fn statements() -> Vec<Arc<str>> {
         key::STATEMENTS,
         ledger::STATEMENTS,
         lot::STATEMENTS,
+        notice::STATEMENTS,
         price::STATEMENTS,
         recover::STATEMENTS,
         response::STATEMENTS,

@@ -13,7 +13,8 @@ use crate::top_ups::{
     LIST_OF_ACCOUNT, PAYER, PENDING_AUTO, SET_AUTO, TopUpColumns, UPDATE, bind_top_up, page_edge,
 };
 
-type Query = sqlx::query::Query<'static, Database, SqliteArguments>;
+/// A statement with its values.
+pub(super) type Query = sqlx::query::Query<'static, Database, SqliteArguments>;
 
 #[async_trait]
 impl TopUpStore for Sqlite {
@@ -178,12 +179,12 @@ fn top_up(row: &SqliteRow) -> Result<TopUp> {
     TopUpColumns::from_row(row).map_err(storage_error)?.try_into()
 }
 
-async fn execute(connection: &mut SqliteConnection, statement: Query) -> Result<u64> {
+pub(super) async fn execute(connection: &mut SqliteConnection, statement: Query) -> Result<u64> {
     let done = statement.execute(connection).await.map_err(storage_error)?;
     Ok(done.rows_affected())
 }
 
-async fn rows(connection: &mut SqliteConnection, statement: Query) -> Result<Vec<SqliteRow>> {
+pub(super) async fn rows(connection: &mut SqliteConnection, statement: Query) -> Result<Vec<SqliteRow>> {
     statement.fetch_all(connection).await.map_err(storage_error)
 }
 
@@ -195,7 +196,7 @@ async fn text(connection: &mut SqliteConnection, statement: Query) -> Result<Opt
     row.map(|row| row.try_get(0).map_err(storage_error)).transpose()
 }
 
-async fn exists(connection: &mut SqliteConnection, account: AccountId) -> Result<bool> {
+pub(super) async fn exists(connection: &mut SqliteConnection, account: AccountId) -> Result<bool> {
     let statement = sqlx::query(ACCOUNT).bind(id_bytes(account.as_u128()));
     Ok(!rows(connection, statement).await?.is_empty())
 }

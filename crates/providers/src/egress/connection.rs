@@ -11,7 +11,7 @@ use http::header::{
     ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, LOCATION,
     USER_AGENT,
 };
-use http::{HeaderMap, HeaderValue, Request, Response, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -19,7 +19,7 @@ use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
-use tollgate_upstream::FetchError;
+use tollgate_upstream::{FetchError, Post};
 use tower::{BoxError, Service};
 use url::Host;
 
@@ -60,11 +60,44 @@ pub(super) async fn get(
     media_types: &[&'static str],
     limits: &Limits,
 ) -> Result<Answer, FetchError> {
+    let request = request(target, media_types)?;
+    let read = |response| read(client, response, limits);
+    exchange(client, target, request, limits.deadline, read).await
+}
+
+/// Posts to an address; the status of the answer, whose body is not read.
+pub(super) async fn post(
+    client: &EgressClient,
+    target: &Target,
+    post: &Post,
+    deadline: Instant,
+) -> Result<u16, FetchError> {
+    let mut request = request(target, &[])?;
+    *request.method_mut() = Method::POST;
+    let headers = request.headers_mut();
+    headers.remove(ACCEPT);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in &post.headers {
+        let value = HeaderValue::from_str(value).map_err(unreachable)?;
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    *request.body_mut() = post.body.clone().into();
+    let status = |response: Response<Incoming>| async move { Ok(response.status().as_u16()) };
+    exchange(client, target, request, deadline, status).await
+}
+
+/// One request on a connection of its own, and what is read of its answer.
+async fn exchange<T, F: Future<Output = Result<T, FetchError>>>(
+    client: &EgressClient,
+    target: &Target,
+    request: Request<RequestBody>,
+    deadline: Instant,
+    read: impl FnOnce(Response<Incoming>) -> F,
+) -> Result<T, FetchError> {
     let headers_by = Instant::now() + client.settings.headers;
-    let patience = headers_by.min(limits.deadline);
+    let patience = headers_by.min(deadline);
     let connected = timeout_at(patience, connect(client, target));
     let stream = connected.await.map_err(|_| FetchError::TooSlow)??;
-    let request = request(target, media_types)?;
     let shaken = http1::Builder::new()
         .max_buf_size(READ_BUFFER)
         .handshake::<_, RequestBody>(stream);
@@ -72,7 +105,7 @@ pub(super) async fn get(
     let exchange = async {
         let answered = timeout_at(patience, sender.send_request(request)).await;
         let response = answered.map_err(|_| FetchError::TooSlow)?.map_err(unreachable)?;
-        read(client, response, limits).await
+        read(response).await
     };
     // The connection is driven here and by nobody else. It may end before the body was taken out of it.
     let driven = async {

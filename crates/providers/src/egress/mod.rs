@@ -4,7 +4,7 @@
 //! An address is read once ([`target`]); its host's addresses are looked up once for each hop, those that are not public
 //! are left out ([`address`]), and one of the others is dialled as it is ([`connection`]). Nothing asks a name server in
 //! between, so a name that changes its mind changes nothing. Redirects are followed here and begin at the first step.
-//! Proxies that the environment names are not used, and nothing of the gateway's own is sent: no key, no cookie.
+//! Posts go the same way, to one place only. Proxies that the environment names are not used, and nothing of the gateway's own is sent: no key, no cookie.
 
 mod address;
 mod connection;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
-use tollgate_upstream::{FetchError, FetchRequest, Fetched, Fetcher};
+use tollgate_upstream::{FetchError, FetchRequest, Fetched, Fetcher, NotifyError, Post, Poster};
 
 pub use address::{Allowed, AllowedError};
 use connection::{Answer, Limits};
@@ -60,7 +60,7 @@ impl Default for EgressSettings {
     }
 }
 
-/// Fetches what callers' addresses name.
+/// Fetches what callers' addresses name, and posts to them.
 pub struct EgressClient {
     settings: EgressSettings,
     resolver: Arc<dyn Resolve>,
@@ -114,6 +114,37 @@ impl Fetcher for EgressClient {
         timeout_at(deadline, fetched)
             .await
             .unwrap_or(Err(FetchError::TooSlow))
+    }
+}
+
+#[async_trait]
+impl Poster for EgressClient {
+    fn check(&self, url: &str) -> Result<(), NotifyError> {
+        let parsed = Target::parse(url);
+        parsed
+            .map(drop)
+            .map_err(|error| NotifyError::for_good(error.to_string()))
+    }
+
+    async fn post(&self, post: &Post) -> Result<(), NotifyError> {
+        let target = Target::parse(&post.url).map_err(|error| NotifyError::for_good(error.to_string()))?;
+        let deadline = Instant::now() + self.settings.total;
+        let posted = async {
+            // Never closed.
+            let _turn = self.turns.acquire().await.map_err(unreachable)?;
+            connection::post(self, &target, post, deadline).await
+        };
+        let posted = timeout_at(deadline, posted)
+            .await
+            .unwrap_or(Err(FetchError::TooSlow));
+        match posted {
+            Ok(200..=299) => Ok(()),
+            // Whoever was there says so for ever.
+            Ok(410) => Err(NotifyError::for_good("the answer is 410")),
+            Ok(status) => Err(NotifyError::for_now(format!("the answer is {status}"))),
+            Err(FetchError::TooSlow) => Err(NotifyError::for_now("nobody answers in time")),
+            Err(_) => Err(NotifyError::for_now("the address cannot be reached")),
+        }
     }
 }
 

@@ -32,6 +32,8 @@ pub struct FileConfig {
     pub plans: PlansSection,
     /// How credits are sold.
     pub payments: PaymentsSection,
+    /// What mail is sent through.
+    pub mail: MailSection,
     /// What callers' addresses may reach.
     pub egress: EgressSection,
     /// How long to wait for what.
@@ -316,6 +318,50 @@ pub struct PaymentsSection {
     pub webhook_secret_file: Option<String>,
     /// Where the provider is, when not at its own address.
     pub base_url: Option<String>,
+}
+
+/// `[mail]`: sending mail.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MailSection {
+    /// The mail server, such as `smtp.example.com:587`. Without it no mail is sent.
+    pub server: Option<String>,
+    /// How it is spoken to.
+    pub tls: MailTlsSetting,
+    /// Who mails are from, such as `Acme <billing@example.com>`.
+    pub from: Option<String>,
+    /// As whom the server is spoken to.
+    pub user: Option<String>,
+    /// The variable that holds the password.
+    pub password_env: String,
+    /// The file that holds it.
+    pub password_file: Option<String>,
+}
+
+/// How a mail server is spoken to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MailTlsSetting {
+    /// Over TLS after the greeting.
+    #[default]
+    Starttls,
+    /// Over TLS from the beginning.
+    Always,
+    /// In the open, on this machine.
+    Never,
+}
+
+impl Default for MailSection {
+    fn default() -> Self {
+        Self {
+            server: None,
+            tls: MailTlsSetting::Starttls,
+            from: None,
+            user: None,
+            password_env: "SMTP_PASSWORD".to_owned(),
+            password_file: None,
+        }
+    }
 }
 
 /// Who takes the money.

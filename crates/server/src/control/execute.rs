@@ -14,7 +14,7 @@ use super::view::{
     AccountView, BalanceView, CheckView, CreatedKeyView, EventView, KeyView, ModelView, PlanView, Reply,
     SubscriptionView,
 };
-use super::{Command, NewLimit, SubscriptionWish, credits, reports, top_ups};
+use super::{Command, NewLimit, SubscriptionWish, alerts, credits, reports, top_ups};
 use crate::wiring::Domains;
 
 /// Carries out a command.
@@ -75,6 +75,7 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
         )),
         Command::RefundGrant { id } => Ok(Reply::Withdrawal(credits::refund_grant(domains, id).await?)),
         Command::TopUps { wish } => top_ups::carry_out(domains, wish).await,
+        Command::Alerts { wish } => alerts::carry_out(domains, wish).await,
         Command::ListPlans => Ok(Reply::Plans(
             domains.plans.all().values().map(PlanView::of).collect(),
         )),

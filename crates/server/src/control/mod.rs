@@ -1,6 +1,7 @@
 //! What operators do from the command line. A command is a value: it is carried out in this process, or by the server
 //! that has the database, over its socket. Both ways run the same [`execute()`].
 
+pub mod alerts;
 mod credits;
 pub mod execute;
 mod reports;
@@ -124,6 +125,11 @@ pub enum Command {
     TopUps {
         /// What is to be done.
         wish: top_ups::TopUpWish,
+    },
+    /// Tells accounts that their balance is low, or shows what they were told.
+    Alerts {
+        /// What is to be done.
+        wish: alerts::AlertCommand,
     },
     /// Lists the plans that can be subscribed to.
     ListPlans,

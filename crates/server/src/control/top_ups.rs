@@ -49,6 +49,8 @@ pub enum TopUpWish {
         /// The most credits of a calendar month.
         monthly_limit: Credits,
     },
+    /// Looks at all balances now.
+    FillUp,
     /// A balance is no longer filled up.
     StopAuto {
         /// Whose.
@@ -184,6 +186,10 @@ pub(super) async fn carry_out(domains: &Domains, wish: TopUpWish) -> Result<Repl
             };
             let set = seller(domains)?.set_auto(account, Some(auto)).await?;
             Ok(Reply::AutoTopUp(set.map(AutoView::from)))
+        }
+        TopUpWish::FillUp => {
+            seller(domains)?.fill_up().await;
+            Ok(Reply::Done)
         }
         // Also when nothing is sold any more.
         TopUpWish::StopAuto { account } => {

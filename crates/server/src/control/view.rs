@@ -10,6 +10,7 @@ use tollgate_storage::{
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId, SubscriptionId, Timestamp, Unit};
 
+use super::alerts::{AlertView, NoticeView};
 use super::top_ups::{AutoView, PageView, TopUpView};
 
 /// An answer.
@@ -40,6 +41,12 @@ pub enum Reply {
     TopUps(Vec<TopUpView>),
     /// By what a balance is filled up, if by anything.
     AutoTopUp(Option<AutoView>),
+    /// When an account is told that its balance is low, if it is.
+    Alert(Option<AlertView>),
+    /// What an account was told.
+    Notices(Vec<NoticeView>),
+    /// It was done; there is nothing to tell.
+    Done,
     /// Plans.
     Plans(Vec<PlanView>),
     /// A subscription, with what happened to it where that was asked for.

@@ -24,6 +24,7 @@ pub mod hold;
 pub mod idempotency;
 pub mod key;
 pub mod lot;
+pub mod notice;
 pub mod plan;
 pub mod price;
 pub mod refund;
@@ -117,6 +118,7 @@ macro_rules! conformance_tests {
                 allowance_goes_back_to_its_open_week, allowance_of_a_closed_week_is_not_given_back,
                 call_without_a_row_is_not_found, survives_reopening, refunds_at_once_give_back_no_more,
                 purchase_is_taken_back, purchase_is_taken_back_in_parts, only_purchases_are_taken_back;
+            notice: alerts_are_set, low_is_noted_once, due_is_claimed_once, done_is_swept;
             top_up: written_then_read, paid_once, one_pending_by_itself, used_id_and_unknown_account, first_payer_stays,
                 set_what_comes_by_itself;
             report: transfers_come_in_pages, spans_are_half_open, sums_are_of_transfers;

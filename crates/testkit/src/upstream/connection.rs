@@ -127,6 +127,11 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
     {
         return (reply, None);
     }
+    if request.method == "POST"
+        && let Some(reply) = script.hook_reply(path)
+    {
+        return (reply, None);
+    }
     if let Some(reply) = script.stripe_reply(request) {
         return (reply, None);
     }

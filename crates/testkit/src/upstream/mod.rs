@@ -172,6 +172,13 @@ impl FakeUpstream {
             .change(|state| state.files.insert(path.to_owned(), reply));
     }
 
+    /// Is somebody who is told something at this path: each `POST` gets one of the replies, then 204.
+    pub fn set_hook(&self, path: &str, replies: impl IntoIterator<Item = Reply>) {
+        let replies = replies.into_iter().collect();
+        self.script
+            .change(|state| state.hooks.insert(path.to_owned(), replies));
+    }
+
     /// Demands this key as `Authorization: Bearer`, `x-api-key` or `api-key`; others get 401.
     pub fn set_api_key(&self, key: &str) {
         self.script.change(|state| state.api_key = Some(key.to_owned()));

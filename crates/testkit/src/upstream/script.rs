@@ -33,6 +33,7 @@ pub(super) struct State {
     pub counts_queue: VecDeque<Reply>,
     pub models: Vec<String>,
     pub files: HashMap<String, Reply>,
+    pub hooks: HashMap<String, VecDeque<Reply>>,
     pub api_key: Option<String>,
     pub tokens: Option<TokenServer>,
     pub stripe: Option<StripeServer>,
@@ -58,6 +59,7 @@ impl Script {
             counts_queue: VecDeque::new(),
             models: vec!["fake-model".to_owned()],
             files: HashMap::new(),
+            hooks: HashMap::new(),
             api_key: None,
             tokens: None,
             stripe: None,
@@ -160,6 +162,17 @@ impl Script {
     /// The standing reply for a `GET` of this path, if there is one.
     pub fn file_reply(&self, path: &str) -> Option<Reply> {
         self.state().files.get(path).cloned()
+    }
+
+    /// The reply to a `POST` to this path, if somebody is told there.
+    pub fn hook_reply(&self, path: &str) -> Option<Reply> {
+        let mut state = self.state();
+        let queue = state.hooks.get_mut(path)?;
+        Some(
+            queue
+                .pop_front()
+                .unwrap_or_else(|| Reply::body(204, "text/plain", "")),
+        )
     }
 
     /// The reply for `POST …/moderations`.

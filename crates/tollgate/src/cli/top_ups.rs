@@ -35,6 +35,9 @@ pub enum TopUps {
         #[arg(long, value_name = "ID", value_parser = account_id)]
         account: Option<AccountId>,
     },
+    /// Looks at all balances that fill themselves up now, instead of within 30 seconds.
+    #[command(after_help = "Examples:\n  tollgate top-ups fill-up")]
+    FillUp,
     /// Fills a balance up by itself, from the card that paid last; shows or stops it.
     #[command(
         after_help = "Examples:\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --add 25 --monthly-limit 200\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --off\n\nThe card is charged within 30 seconds after less than --below can be spent. After three charges in a row that fail no\nfurther one is tried until this is set again."

@@ -278,6 +278,9 @@ pub(super) fn unexpected(reply: &Reply) -> Failure {
         | Reply::Withdrawal(_)
         | Reply::Page(_)
         | Reply::TopUps(_)
+        | Reply::Alert(_)
+        | Reply::Notices(_)
+        | Reply::Done
         | Reply::AutoTopUp(_) => "about credits",
         Reply::Plans(_) | Reply::Subscription(_) | Reply::Subscriptions(_) => "about plans",
         Reply::Transfers(_) | Reply::UsageRows(_) | Reply::Statement(_) => "about the books",

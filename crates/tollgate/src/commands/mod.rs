@@ -1,5 +1,6 @@
 //! One file for each kind of command. None of them decides anything: they call the server crate and print.
 
+mod alerts;
 mod check;
 mod control;
 mod export;
@@ -51,6 +52,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Command::Keys(command) => control::keys(place, command, &printer),
         Command::Credits(command) => control::credits(place, command, &printer),
         Command::TopUps(command) => top_ups::top_ups(place, command, &printer),
+        Command::Alerts(command) => alerts::alerts(place, command, &printer),
         Command::Plans(command) => control::plans(place, command, &printer),
         Command::Subscriptions(command) => control::subscriptions(place, command, &printer),
         Command::Models(command) => control::models(place, command, &printer),

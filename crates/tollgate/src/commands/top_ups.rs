@@ -1,5 +1,6 @@
 //! `top-ups …`.
 
+use serde_json::json;
 use tollgate_server::control::Command;
 use tollgate_server::control::top_ups::TopUpWish;
 use tollgate_server::control::view::Reply;
@@ -14,6 +15,7 @@ pub fn top_ups(place: Place, command: TopUps, printer: &Printer) -> Result<Exit,
     let wish = match command {
         TopUps::Open { id, credits } => TopUpWish::Open { account: id, credits },
         TopUps::Portal { id } => TopUpWish::Portal { account: id },
+        TopUps::FillUp => TopUpWish::FillUp,
         TopUps::List { account } => TopUpWish::List { account },
         TopUps::Auto { id, off: true, .. } => TopUpWish::StopAuto { account: id },
         TopUps::Auto {
@@ -50,6 +52,7 @@ pub fn top_ups(place: Place, command: TopUps, printer: &Printer) -> Result<Exit,
                     .hint("Three charges in a row failed; set it again once the account has another card.");
             }
         }
+        Reply::Done => printer.answer(&json!({"done": true}), || "done\n".to_owned())?,
         other => return Err(unexpected(&other)),
     }
     Ok(Exit::Fine)

@@ -1,5 +1,6 @@
 //! Answers as people read them. Text that others wrote, such as names, cannot move the cursor of a terminal.
 
+use tollgate_server::control::alerts::{AlertView, NoticeView};
 use tollgate_server::control::top_ups::{AutoView, TopUpView};
 use tollgate_server::control::view::{
     AccountView, BalanceView, ChargeView, CheckView, EventView, KeyView, LotView, ModelView, PlanView,
@@ -152,6 +153,45 @@ pub fn auto_top_up(auto: &AutoView) -> String {
         ["monthly limit".to_owned(), auto.monthly_limit.to_string()],
         ["failures".to_owned(), auto.failures.to_string()],
     ])
+}
+
+/// When an account is told that its balance is low, a line for each fact.
+pub fn alert(alert: &AlertView) -> String {
+    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    aligned(&[
+        ["below".to_owned(), alert.below.to_string()],
+        ["webhook".to_owned(), or_none(&alert.webhook)],
+        ["secret".to_owned(), or_none(&alert.webhook_secret)],
+        ["email".to_owned(), or_none(&alert.email)],
+        ["low now".to_owned(), alert.is_low.to_string()],
+    ])
+}
+
+/// What an account was told, a line for each.
+pub fn notices(notices: &[NoticeView]) -> String {
+    let row = |notice: &NoticeView| {
+        let due = if notice.state == "pending" {
+            notice.due_at.as_str()
+        } else {
+            "-"
+        };
+        [
+            notice.id.to_string(),
+            notice.channel.clone(),
+            notice.state.clone(),
+            notice.attempts.to_string(),
+            notice.created_at.clone(),
+            due.to_owned(),
+            notice.address.clone(),
+            notice.failure.clone().unwrap_or_default(),
+        ]
+    };
+    table(
+        [
+            "ID", "CHANNEL", "STATE", "ATTEMPTS", "CREATED", "NEXT", "ADDRESS", "FAILURE",
+        ],
+        notices.iter().map(row),
+    )
 }
 
 /// Plans, a line for each.

@@ -13,6 +13,7 @@
     reason = "whatever goes wrong in a test fails it"
 )]
 
+mod alerts;
 mod auth;
 mod azure;
 mod bad_input;

@@ -104,9 +104,9 @@ impl Shop {
         self.told("checkout.session.completed", &session).await;
     }
 
-    async fn restart(&mut self) {
-        self.gateway.stop().await;
-        self.gateway.restart().await;
+    /// Looks at all balances now.
+    async fn fill_up(&self) {
+        self.run(&["fill-up"]).await;
     }
 
     /// Makes what was asked of the service look older than it is.
@@ -292,7 +292,7 @@ async fn money_that_goes_back_takes_its_credits_along_in_whatever_order_it_is_to
 #[tokio::test]
 async fn a_low_balance_is_filled_up_by_the_card_that_paid_and_within_the_month() {
     for storage in ENGINES {
-        let mut shop = Shop::open(storage).await;
+        let shop = Shop::open(storage).await;
         shop.with_card().await;
         let account = shop.account.clone();
         let set = |below: &'static str| {
@@ -317,7 +317,7 @@ async fn a_low_balance_is_filled_up_by_the_card_that_paid_and_within_the_month()
             (nanos(&auto["below"]), &auto["failures"]),
             (20_000_000_000, &json!(0))
         );
-        shop.restart().await;
+        shop.fill_up().await;
         assert_eq!(
             (shop.credits().await, shop.intents()),
             (20, 0),
@@ -325,7 +325,7 @@ async fn a_low_balance_is_filled_up_by_the_card_that_paid_and_within_the_month()
         );
         run(&shop, set("100")).await;
         for credits in [30, 40, 40] {
-            shop.restart().await;
+            shop.fill_up().await;
             assert_eq!(shop.credits().await, credits);
         }
         assert_eq!(shop.intents(), 2);
@@ -345,7 +345,7 @@ async fn a_low_balance_is_filled_up_by_the_card_that_paid_and_within_the_month()
 
 #[tokio::test]
 async fn a_card_that_is_declined_is_not_tried_for_ever() {
-    let mut shop = Shop::open(Storage::Sqlite).await;
+    let shop = Shop::open(Storage::Sqlite).await;
     shop.with_card().await;
     shop.stripe.keep_cards(Card::Declined);
     let account = shop.account.clone();
@@ -361,7 +361,7 @@ async fn a_card_that_is_declined_is_not_tried_for_ever() {
     ];
     shop.run(&set).await;
     for failures in [1, 2, 3, 3] {
-        shop.restart().await;
+        shop.fill_up().await;
         let auto = shop.run(&["auto", &account]).await;
         assert_eq!(auto["failures"], failures);
     }
@@ -373,7 +373,7 @@ async fn a_card_that_is_declined_is_not_tried_for_ever() {
     );
     shop.stripe.keep_cards(Card::Pays);
     shop.run(&set).await;
-    shop.restart().await;
+    shop.fill_up().await;
     assert_eq!(shop.credits().await, 30);
     assert_eq!(shop.run(&["auto", &account]).await["failures"], 0);
     shop.gateway.finish().await;
@@ -382,7 +382,7 @@ async fn a_card_that_is_declined_is_not_tried_for_ever() {
 #[tokio::test]
 async fn a_charge_whose_answer_was_lost_is_asked_for_again_and_made_once() {
     for storage in ENGINES {
-        let mut shop = Shop::open(storage).await;
+        let shop = Shop::open(storage).await;
         shop.with_card().await;
         let account = shop.account.clone();
         shop.run(&[
@@ -402,18 +402,18 @@ async fn a_charge_whose_answer_was_lost_is_asked_for_again_and_made_once() {
             .push_for_stripe(Reply::body(200, "application/json", list), false);
         shop.stripe
             .push_for_stripe(Reply::body(502, "text/html", "<html>"), true);
-        shop.restart().await;
+        shop.fill_up().await;
         assert_eq!((shop.credits().await, shop.intents()), (20, 1));
         let before = shop.states().await;
         assert_eq!(before[0], state("pending", None));
-        shop.restart().await;
+        shop.fill_up().await;
         assert_eq!(
             (shop.states().await, shop.intents()),
             (before, 1),
             "no other one is begun meanwhile"
         );
         shop.age(301).await;
-        shop.restart().await;
+        shop.fill_up().await;
         assert_eq!((shop.credits().await, shop.intents()), (30, 1));
         // One that nobody ever told of is given up before the service forgets it.
         shop.stripe.keep_cards(Card::Processing);
@@ -428,10 +428,10 @@ async fn a_charge_whose_answer_was_lost_is_asked_for_again_and_made_once() {
             "1000",
         ])
         .await;
-        shop.restart().await;
+        shop.fill_up().await;
         shop.age(23 * 60 * 60).await;
         shop.run(&["auto", &account, "--off"]).await;
-        shop.restart().await;
+        shop.fill_up().await;
         assert_eq!(shop.states().await[0], state("failed", Some("no_answer")));
         assert_eq!(shop.intents(), 2);
         // And when it was paid after all, it was.
@@ -468,6 +468,8 @@ async fn several_nodes_fill_a_balance_up_once() {
         shop.gateway.start_node(options()),
         shop.gateway.start_node(options()),
     );
+    let run = async |node: &Gateway| node.command_line().run(&["top-ups", "fill-up"]).await;
+    tokio::join!(run(&nodes.0), run(&nodes.1), run(&nodes.2));
     assert_eq!(shop.intents(), 1);
     assert_eq!(nodes.0.balance(&account).await.credits, 30_000_000_000);
     nodes.1.finish().await;
