@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sqlx::FromRow;
 use tollgate_storage::{
     Account, AccountState, Cadence, Claim, Claimed, Compat, Key, KeyMode, KeyState, Limits, Lot, LotKind,
-    LotTerms, NewSubscription, Payer, PlanUse, PriceRecord, Product, Refund, Result, StorageError,
+    LotTerms, NewSubscription, NextPlan, Payer, PlanUse, PriceRecord, Product, Refund, Result, StorageError,
     StorageErrorKind, StoredResponse, Subscription, SubscriptionEvent, SubscriptionState, UsageRow,
 };
 use tollgate_types::id::TransferId;
@@ -393,6 +393,8 @@ pub(crate) struct SubscriptionColumns {
     past_due_since: Option<i64>,
     state: String,
     window_number: Option<i64>,
+    next_plan: Option<String>,
+    next_cadence: Option<String>,
 }
 
 impl TryFrom<SubscriptionColumns> for Subscription {
@@ -412,6 +414,13 @@ impl TryFrom<SubscriptionColumns> for Subscription {
             anchor: Timestamp::from_micros(columns.anchor),
             paid_through: Timestamp::from_micros(columns.paid_through),
         };
+        let next = match (columns.next_plan, columns.next_cadence) {
+            (Some(name), Some(cadence)) => Some(NextPlan {
+                name: name.into(),
+                cadence: Cadence::parse(&cadence).ok_or_else(|| unknown("cadence", &cadence))?,
+            }),
+            _ => None,
+        };
         Ok(Subscription {
             terms,
             period: columns.period,
@@ -420,6 +429,7 @@ impl TryFrom<SubscriptionColumns> for Subscription {
             state: SubscriptionState::parse(&columns.state)
                 .ok_or_else(|| unknown("subscription state", &columns.state))?,
             window: columns.window_number,
+            next,
         })
     }
 }

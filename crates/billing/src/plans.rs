@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tollgate_storage::{
-    Cadence, Change, NewSubscription, Payer, Payment, Product, StorageError, StorageErrorKind, Subscription,
-    SubscriptionState, SubscriptionStore,
+    Cadence, Change, NewSubscription, NextPlan, Payer, Payment, Product, StorageError, StorageErrorKind,
+    Subscription, SubscriptionState, SubscriptionStore,
 };
+use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, Timestamp};
 
 /// How long a subscription may be past due before it expires.
@@ -100,15 +101,8 @@ fn next_period(subscription: &Subscription, now: Timestamp) -> Change {
     Change::Renew { period, paid_through }
 }
 
-/// Subscribes an account to a plan from now on.
-pub async fn subscribe(
-    subscriptions: &dyn SubscriptionStore,
-    id: SubscriptionId,
-    account: AccountId,
-    plan: Plan,
-    now: Timestamp,
-) -> Result<Subscription, Error> {
-    let new = NewSubscription {
+fn terms(id: SubscriptionId, account: AccountId, plan: Plan, anchor: Timestamp) -> NewSubscription {
+    NewSubscription {
         id,
         account,
         product: Product::Plan,
@@ -117,9 +111,109 @@ pub async fn subscribe(
         cadence: plan.cadence,
         payer: plan.payer,
         allowance: plan.allowance,
-        anchor: now,
-        paid_through: period_end(now, plan.cadence, 0),
+        anchor,
+        paid_through: period_end(anchor, plan.cadence, 0),
+    }
+}
+
+/// What of the price of the period that was paid last is for time after the open week: it would not be used, should the
+/// subscription end now. Rounded down.
+fn unused(subscription: &Subscription, now: Timestamp) -> Credits {
+    let terms = &subscription.terms;
+    let week_end = subscription.window.map(|open| subscription.window_span(open).1);
+    let from = week_end.map_or(now, |end| end.max(now)).as_micros();
+    let begin = match subscription.period {
+        0 => terms.anchor,
+        period => period_end(terms.anchor, terms.cadence, period - 1),
     };
+    let (begin, end) = (begin.as_micros(), terms.paid_through.as_micros());
+    if subscription.state != SubscriptionState::Active || from >= end || begin >= end {
+        return Credits::ZERO;
+    }
+    let part = i128::from(end) - i128::from(from.max(begin));
+    let whole = i128::from(end) - i128::from(begin);
+    let unused = i128::from(terms.price.nanos()) * part / whole;
+    Credits::from_nanos(i64::try_from(unused).unwrap_or_default())
+}
+
+/// Whether another plan begins at once: when a week of it includes no less, its periods are no shorter, and what is left of
+/// the old one is not more than its price. Others begin with the next period.
+fn begins_at_once(old: &NewSubscription, plan: &Plan, unused: Credits) -> bool {
+    let is_shorter = (old.cadence, plan.cadence) == (Cadence::Yearly, Cadence::Monthly);
+    plan.allowance >= old.allowance && !is_shorter && unused <= plan.price
+}
+
+/// Makes another plan of a subscription: at once, as a subscription of its own that begins now and whose first period is
+/// cheaper by what was paid for and not used, or with the next period. Answers the subscription that there is then; `new`
+/// is the id of one that begins.
+pub async fn change_plan(
+    subscriptions: &dyn SubscriptionStore,
+    id: SubscriptionId,
+    new: SubscriptionId,
+    plan: Plan,
+    now: Timestamp,
+) -> Result<Subscription, Error> {
+    let found = subscriptions.get(id).await.map_err(Error::internal)?;
+    let found = found.ok_or_else(|| Error::new(ErrorCode::NotFound, "There is no such subscription."))?;
+    let old = &found.terms;
+    let refuse = |message: &str| Err(Error::new(ErrorCode::InvalidParameter, message).with_param("plan"));
+    if old.product != Product::Plan {
+        return refuse("It is no subscription of a plan.");
+    }
+    if found.state != SubscriptionState::Active {
+        return refuse("The subscription is not active: pay what is owed first, or make another one.");
+    }
+    if plan.payer != old.payer {
+        return refuse("The plan is paid in another way. Cancel the subscription and make another one.");
+    }
+    let is_same = plan.name == old.subject && plan.cadence == old.cadence;
+    if !is_same {
+        let unused = match old.payer {
+            Payer::Credits => unused(&found, now),
+            Payer::Provider => Credits::ZERO,
+        };
+        if begins_at_once(old, &plan, unused) {
+            let fee = plan.price.saturating_sub(unused);
+            let replaced = subscriptions
+                .replace(id, terms(new, old.account, plan, now), fee)
+                .await;
+            return done(replaced.map_err(|error| changed_meanwhile(error, &found))?, fee);
+        }
+    }
+    let next = (!is_same).then_some(NextPlan {
+        name: plan.name,
+        cadence: plan.cadence,
+    });
+    if next.is_none() && found.next.is_none() {
+        return refuse("The subscription is of this plan already.");
+    }
+    let changed = subscriptions.change(id, Change::Next(next), now).await;
+    done(
+        changed.map_err(|error| changed_meanwhile(error, &found))?,
+        Credits::ZERO,
+    )
+}
+
+fn changed_meanwhile(error: StorageError, subscription: &Subscription) -> Error {
+    let message = match (error.kind, subscription.cancel_at_period_end) {
+        (StorageErrorKind::Conflict, true) => "The subscription is cancelled: resume it first.",
+        (StorageErrorKind::Conflict, false) => {
+            "The subscription is to be of this plan already, or was changed meanwhile."
+        }
+        _ => return Error::internal(error),
+    };
+    Error::new(ErrorCode::InvalidParameter, message).with_param("id")
+}
+
+/// Subscribes an account to a plan from now on.
+pub async fn subscribe(
+    subscriptions: &dyn SubscriptionStore,
+    id: SubscriptionId,
+    account: AccountId,
+    plan: Plan,
+    now: Timestamp,
+) -> Result<Subscription, Error> {
+    let new = terms(id, account, plan, now);
     let price = new.price;
     let paid = subscriptions
         .subscribe(new)
@@ -191,7 +285,12 @@ fn done(payment: Payment, price: Credits) -> Result<Subscription, Error> {
 
 /// Renews what is due, or says what else becomes of it; answers how many subscriptions changed. Several nodes may do so
 /// at once: a period is paid once. A failure is logged and the next pass tries again.
-pub async fn renew_due(subscriptions: &dyn SubscriptionStore, now: Timestamp) -> u64 {
+pub async fn renew_due(
+    subscriptions: &dyn SubscriptionStore,
+    plans: &Plans,
+    ids: &IdSource,
+    now: Timestamp,
+) -> u64 {
     let due = match subscriptions.due(now, BATCH).await {
         Ok(due) => due,
         Err(error) => {
@@ -201,7 +300,9 @@ pub async fn renew_due(subscriptions: &dyn SubscriptionStore, now: Timestamp) ->
     };
     let mut changed = 0;
     for subscription in due {
-        match renew(subscriptions, &subscription, now).await {
+        let next = next_plan(plans, &subscription);
+        let id = SubscriptionId::from_u128(ids.next(now));
+        match renew(subscriptions, &subscription, next.map(|plan| (id, plan)), now).await {
             Ok(change) => changed += u64::from(change),
             // Another node did it, or its owner cancelled meanwhile.
             Err(error) if error.kind == StorageErrorKind::Conflict => {}
@@ -213,10 +314,33 @@ pub async fn renew_due(subscriptions: &dyn SubscriptionStore, now: Timestamp) ->
     changed
 }
 
-/// Whether something changed.
+/// The plan of the next period, when it is another one and still offered.
+fn next_plan(plans: &Plans, subscription: &Subscription) -> Option<Plan> {
+    let next = subscription.next.as_ref()?;
+    let plan = plans.all().get(&next.name).cloned();
+    let plan = plan.and_then(|plan| plan.with_cadence(next.cadence));
+    let plan = plan.filter(|plan| plan.payer == subscription.terms.payer);
+    if plan.is_none() {
+        let name = &next.name;
+        tracing::warn!(subscription.id = %subscription.terms.id, "the plan {name} is not offered any more; the old one goes on");
+    }
+    plan
+}
+
+/// When the subscription of another plan begins: where the old one ended, unless that is longer ago than a period.
+fn begin_of_next(subscription: &Subscription, plan: &Plan, now: Timestamp) -> Timestamp {
+    let ended = subscription.terms.paid_through;
+    match period_end(ended, plan.cadence, 0) > now {
+        true => ended,
+        false => now,
+    }
+}
+
+/// Whether something changed. `next` is another plan, with the id of its subscription.
 async fn renew(
     subscriptions: &dyn SubscriptionStore,
     subscription: &Subscription,
+    next: Option<(SubscriptionId, Plan)>,
     now: Timestamp,
 ) -> Result<bool, StorageError> {
     let id = subscription.terms.id;
@@ -225,9 +349,17 @@ async fn renew(
         return Ok(true);
     }
     if subscription.terms.payer == Payer::Credits {
-        let payment = subscriptions
-            .change(id, next_period(subscription, now), now)
-            .await?;
+        let payment = match next {
+            Some((new, plan)) => {
+                let (price, begin) = (plan.price, begin_of_next(subscription, &plan, now));
+                let new = terms(new, subscription.terms.account, plan, begin);
+                subscriptions.replace(id, new, price).await?
+            }
+            None => {
+                let change = next_period(subscription, now);
+                subscriptions.change(id, change, now).await?
+            }
+        };
         if matches!(payment, Payment::Done(_)) {
             return Ok(true);
         }
@@ -237,8 +369,8 @@ async fn renew(
         (_, Some(since)) if now.since(since) >= GRACE => Change::Expire,
         _ => return Ok(false),
     };
-    subscriptions.change(id, change, now).await?;
     let state = change.as_str();
+    subscriptions.change(id, change, now).await?;
     tracing::info!(subscription.id = %id, state, "a period of subscription {id} was not paid");
     Ok(true)
 }
@@ -304,5 +436,100 @@ mod tests {
         assert_eq!(price(Cadence::Monthly, Cadence::Yearly), Some(60));
         assert_eq!(price(Cadence::Yearly, Cadence::Yearly), Some(5));
         assert_eq!(price(Cadence::Yearly, Cadence::Monthly), None);
+    }
+
+    fn subscribed(anchor: &str, period: i64, window: Option<i64>) -> Subscription {
+        let anchor = at(anchor);
+        let plan = Plan {
+            name: "lite".into(),
+            price: Credits::from_nanos(3_000),
+            cadence: Cadence::Monthly,
+            payer: Payer::Credits,
+            allowance: Credits::from_nanos(500),
+            models: vec!["*".to_owned()],
+        };
+        let terms = terms(
+            SubscriptionId::from_u128(1),
+            AccountId::from_u128(2),
+            plan,
+            anchor,
+        );
+        let paid_through = period_end(anchor, Cadence::Monthly, period);
+        Subscription {
+            period,
+            window,
+            ..Subscription::begin(NewSubscription {
+                paid_through,
+                ..terms
+            })
+        }
+    }
+
+    /// A period of 30 days at 3,000: 100 a day, for the days after the open week.
+    #[test]
+    fn what_is_not_used_begins_after_the_open_week() {
+        for (period, window, now, expected) in [
+            (0, Some(0), "2026-11-01T00:00:00Z", 2_300),
+            (0, Some(0), "2026-11-07T23:59:59Z", 2_300),
+            (0, Some(1), "2026-11-08T00:00:00Z", 1_600),
+            // Its week was not opened: nothing of it was used.
+            (0, Some(0), "2026-11-10T00:00:00Z", 2_100),
+            (0, None, "2026-11-10T12:00:00Z", 2_050),
+            (0, Some(4), "2026-11-29T00:00:00Z", 0),
+            (0, Some(0), "2026-12-01T00:00:00Z", 0),
+            (0, Some(0), "2027-12-01T00:00:00Z", 0),
+            // A December of 31 days, of which the week that began in November has five.
+            (1, Some(4), "2026-12-01T00:00:00Z", 2_516),
+        ] {
+            let subscription = subscribed("2026-11-01T00:00:00Z", period, window);
+            assert_eq!(
+                unused(&subscription, at(now)).nanos(),
+                expected,
+                "{period} {window:?} {now}"
+            );
+        }
+        let owed = Subscription {
+            state: SubscriptionState::PastDue,
+            ..subscribed("2026-11-01T00:00:00Z", 0, Some(0))
+        };
+        assert_eq!(unused(&owed, at("2026-11-10T00:00:00Z")), Credits::ZERO);
+    }
+
+    /// Allowance, price and cadence of the other plan, what is left of the old one, and whether it begins at once.
+    #[test]
+    fn more_begins_at_once_and_less_with_the_next_period() {
+        let old = subscribed("2026-11-01T00:00:00Z", 0, Some(0)).terms;
+        for (allowance, price, cadence, unused, expected) in [
+            (501, 4_000, Cadence::Monthly, 2_300, true),
+            (500, 3_000, Cadence::Monthly, 2_300, true),
+            (500, 36_000, Cadence::Yearly, 2_300, true),
+            (499, 4_000, Cadence::Monthly, 0, false),
+            (900, 2_299, Cadence::Monthly, 2_300, false),
+            (900, 2_300, Cadence::Monthly, 2_300, true),
+        ] {
+            let plan = Plan {
+                name: "other".into(),
+                price: Credits::from_nanos(price),
+                cadence,
+                payer: Payer::Credits,
+                allowance: Credits::from_nanos(allowance),
+                models: Vec::new(),
+            };
+            let at_once = begins_at_once(&old, &plan, Credits::from_nanos(unused));
+            assert_eq!(at_once, expected, "{allowance} {price} {unused}");
+        }
+        let yearly = NewSubscription {
+            cadence: Cadence::Yearly,
+            ..old
+        };
+        let monthly = Plan {
+            name: "other".into(),
+            price: Credits::from_nanos(9_000),
+            cadence: Cadence::Monthly,
+            payer: Payer::Credits,
+            allowance: Credits::from_nanos(900),
+            models: Vec::new(),
+        };
+        assert!(!begins_at_once(&yearly, &monthly, Credits::ZERO));
     }
 }

@@ -16,7 +16,7 @@ pub async fn sweep(domains: &Domains) {
     let (storage, clock) = (&domains.storage, &*domains.clock);
     sweep_holds(&*storage.ledger, clock).await;
     expire_lots(&*storage.lots, clock).await;
-    renew_due(&*storage.subscriptions, clock.now()).await;
+    renew_due(&*storage.subscriptions, &domains.plans, &domains.ids, clock.now()).await;
     let now = clock.now();
     delete("responses", || storage.responses.sweep(now, BATCH)).await;
     delete("notices", || storage.notices.sweep(kept_since(now), BATCH)).await;

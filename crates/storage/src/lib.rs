@@ -41,8 +41,8 @@ pub use refund::{NewRefund, Refund, RefundOutcome};
 pub use report::ReportStore;
 pub use response::{ChainLimits, NewResponse, ResponseStore, StoredResponse};
 pub use subscription::{
-    Cadence, Change, NewSubscription, Payer, Payment, PlanUse, Product, Subscription, SubscriptionEvent,
-    SubscriptionState, SubscriptionStore,
+    Cadence, Change, NewSubscription, NextPlan, Payer, Payment, PlanUse, Product, Subscription,
+    SubscriptionEvent, SubscriptionState, SubscriptionStore,
 };
 pub use top_up::{AutoTopUp, TopUp, TopUpChange, TopUpKind, TopUpState, TopUpStore};
 pub use usage::{Coverage, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};

@@ -134,10 +134,21 @@ pub struct Subscription {
     pub state: SubscriptionState,
     /// The number of the open week, from 0.
     pub window: Option<i64>,
+    /// What the next period is of, when it is of another plan.
+    pub next: Option<NextPlan>,
+}
+
+/// The plan of a later period.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextPlan {
+    /// Its name.
+    pub name: Arc<str>,
+    /// How long its periods are.
+    pub cadence: Cadence,
 }
 
 /// How a subscription is changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The next period is paid, through this instant.
     Renew {
@@ -156,11 +167,15 @@ pub enum Change {
     Cancel,
     /// It was past due for too long.
     Expire,
+    /// The next period is of another plan; of the same one after all, when there is none.
+    Next(Option<NextPlan>),
+    /// Another one takes its place.
+    Replace,
 }
 
 impl Change {
     /// The name used in storage.
-    pub const fn as_str(self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Change::Renew { .. } => "renewed",
             Change::PastDue => "past_due",
@@ -168,6 +183,9 @@ impl Change {
             Change::Resume => "resumed",
             Change::Cancel => "canceled",
             Change::Expire => "expired",
+            Change::Next(Some(_)) => "plan_change_requested",
+            Change::Next(None) => "plan_change_withdrawn",
+            Change::Replace => "replaced",
         }
     }
 }
@@ -243,19 +261,20 @@ impl Subscription {
             past_due_since: None,
             state: SubscriptionState::Active,
             window,
+            next: None,
         }
     }
 
     /// The subscription after a change. `Conflict` when it cannot be changed so from what it is now.
-    pub fn after(&self, change: Change, at: Timestamp) -> Result<Subscription> {
+    pub fn after(&self, change: &Change, at: Timestamp) -> Result<Subscription> {
         use SubscriptionState::{Active, Canceled, Expired, PastDue};
         let mut next = self.clone();
         match (self.state, change) {
-            (Active | PastDue, Change::Renew { period, paid_through }) if period > self.period => {
+            (Active | PastDue, Change::Renew { period, paid_through }) if *period > self.period => {
                 next.state = Active;
                 next.past_due_since = None;
-                next.period = period;
-                next.terms.paid_through = paid_through;
+                next.period = *period;
+                next.terms.paid_through = *paid_through;
             }
             (Active, Change::PastDue) => {
                 next.state = PastDue;
@@ -274,6 +293,13 @@ impl Subscription {
             (PastDue, Change::Expire) => {
                 next.state = Expired;
                 next.window = None;
+            }
+            (Active | PastDue, Change::Replace) => {
+                next.state = Canceled;
+                next.window = None;
+            }
+            (Active | PastDue, Change::Next(plan)) if *plan != self.next && !self.cancel_at_period_end => {
+                next.next.clone_from(plan);
             }
             (state, change) => {
                 let why = format!(
@@ -373,6 +399,10 @@ pub trait SubscriptionStore: Send + Sync {
     /// it is a plan. `NotFound` when there is no such account; `Conflict` when the id was used, or when the account has
     /// a plan that is active or past due and this is another one.
     async fn subscribe(&self, new: NewSubscription) -> Result<Payment>;
+
+    /// Ends a subscription and makes another one of the same account in its place, whose first period costs `fee` instead of
+    /// its price. As [`subscribe`](Self::subscribe) and [`change`](Self::change) fail, and then nothing is written.
+    async fn replace(&self, old: SubscriptionId, new: NewSubscription, fee: Credits) -> Result<Payment>;
 
     /// Changes a subscription; a renewal is paid out of credits when these are its payer. When it ends, what is left of
     /// its open week goes to `breakage`. `NotFound` when there is no such subscription; `Conflict` when it cannot be
@@ -493,6 +523,11 @@ mod tests {
             Change::Resume,
             Change::Cancel,
             Change::Expire,
+            Change::Next(Some(NextPlan {
+                name: "max".into(),
+                cadence: Cadence::Yearly,
+            })),
+            Change::Replace,
         ];
         let table = [
             (
@@ -507,6 +542,8 @@ mod tests {
                     None,
                     None,
                     None,
+                    Some(Active),
+                    Some(Canceled),
                 ],
             ),
             (
@@ -521,6 +558,8 @@ mod tests {
                     Some(Active),
                     Some(Canceled),
                     None,
+                    None,
+                    Some(Canceled),
                 ],
             ),
             (
@@ -535,6 +574,8 @@ mod tests {
                     None,
                     None,
                     Some(Expired),
+                    Some(PastDue),
+                    Some(Canceled),
                 ],
             ),
             (
@@ -549,10 +590,12 @@ mod tests {
                     Some(PastDue),
                     Some(Canceled),
                     Some(Expired),
+                    None,
+                    Some(Canceled),
                 ],
             ),
-            (Canceled, true, [None; 8]),
-            (Expired, false, [None; 8]),
+            (Canceled, true, [None; 10]),
+            (Expired, false, [None; 10]),
         ];
         for (state, cancel_at_period_end, expected) in table {
             let before = Subscription {
@@ -560,7 +603,7 @@ mod tests {
                 cancel_at_period_end,
                 ..plan()
             };
-            for (change, expected) in changes.into_iter().zip(expected) {
+            for (change, expected) in changes.iter().zip(expected) {
                 let next = before.after(change, after(1, 0));
                 assert_eq!(
                     next.as_ref().ok().map(|next| next.state),
@@ -575,7 +618,7 @@ mod tests {
                 assert_eq!(next.window.is_none(), next.state.is_terminal(), "{change:?}");
             }
         }
-        let renewed = plan().after(renew(1), after(1, 0)).unwrap();
+        let renewed = plan().after(&renew(1), after(1, 0)).unwrap();
         assert_eq!((renewed.period, renewed.terms.paid_through), (1, after(8, 0)));
     }
 

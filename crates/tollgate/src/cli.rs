@@ -431,6 +431,24 @@ pub enum Subscriptions {
         #[arg(long, value_enum)]
         cadence: Option<Cadence>,
     },
+    /// Makes another plan of a subscription.
+    ///
+    /// A plan whose weeks include more begins at once, as a subscription of its own: its first period is cheaper by what was
+    /// paid for weeks that have not begun. Others begin with the next period. The plan that it is of takes that back.
+    #[command(
+        after_help = "Examples:\n  tollgate subscriptions change-plan sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c --plan max\n  tollgate subscriptions change-plan sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c --plan lite --cadence yearly"
+    )]
+    ChangePlan {
+        /// The subscription's id.
+        #[arg(value_parser = subscription_id)]
+        id: SubscriptionId,
+        /// The plan's name.
+        #[arg(long, value_name = "NAME")]
+        plan: String,
+        /// How long a period is; as the plan says when it is not given.
+        #[arg(long, value_enum)]
+        cadence: Option<Cadence>,
+    },
     /// Lists an account's subscriptions, newest first.
     #[command(
         after_help = "Examples:\n  tollgate subscriptions list --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a"

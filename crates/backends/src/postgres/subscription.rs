@@ -31,7 +31,15 @@ pub(super) const ACTIVE_PLAN: &str = "SELECT subscription.*, ledger_account.bala
 #[async_trait]
 impl SubscriptionStore for Subscriptions {
     async fn subscribe(&self, new: NewSubscription) -> Result<Payment> {
-        self.transact(|connection| Box::pin(subscribe(connection, new)))
+        self.transact(|connection| {
+            let fee = new.price;
+            Box::pin(subscribe(connection, new, fee))
+        })
+        .await
+    }
+
+    async fn replace(&self, old: SubscriptionId, new: NewSubscription, fee: Credits) -> Result<Payment> {
+        self.transact(move |connection| Box::pin(replace(connection, old, new, fee)))
             .await
     }
 
@@ -115,7 +123,25 @@ fn get(id: SubscriptionId) -> Statement {
     sqlx::query("SELECT * FROM subscription WHERE id = $1").bind(id.as_u128().to_be_bytes())
 }
 
-async fn subscribe(connection: &mut PgConnection, new: NewSubscription) -> Result<Payment> {
+async fn replace(
+    connection: &mut PgConnection,
+    old: SubscriptionId,
+    new: NewSubscription,
+    fee: Credits,
+) -> Result<Payment> {
+    let found = get(old)
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(while_running)?;
+    let owner = found.as_ref().map(subscription).transpose()?;
+    if owner.is_none_or(|owner| owner.terms.account != new.account) {
+        return Err(StorageError::not_found(old));
+    }
+    carry_out(connection, old, Change::Replace, new.anchor).await?;
+    subscribe(connection, new, fee).await
+}
+
+async fn subscribe(connection: &mut PgConnection, new: NewSubscription, fee: Credits) -> Result<Payment> {
     let (account, at) = (new.account, new.anchor);
     let available = lock(connection, account).await?;
     let subscription = Subscription::begin(new);
@@ -141,7 +167,7 @@ async fn subscribe(connection: &mut PgConnection, new: NewSubscription) -> Resul
         .bind(subscription.window);
     execute(connection, statement).await?;
     complete_book(connection, account).await?;
-    if !pay(connection, &subscription, available, at).await? {
+    if !pay(connection, &subscription, fee, available, at).await? {
         return Ok(Payment::Denied { available });
     }
     if let Some(window) = subscription.window {
@@ -168,8 +194,10 @@ async fn carry_out(
     let available = lock(connection, account).await?;
     let row = get(id).fetch_one(&mut *connection).await.map_err(while_running)?;
     let before = subscription(&row)?;
-    let next = before.after(change, at)?;
-    if matches!(change, Change::Renew { .. }) && !pay(connection, &next, available, at).await? {
+    let next = before.after(&change, at)?;
+    if matches!(change, Change::Renew { .. })
+        && !pay(connection, &next, next.terms.price, available, at).await?
+    {
         return Ok(Payment::Denied { available });
     }
     if let (Some(window), None) = (before.window, next.window) {
@@ -182,7 +210,7 @@ async fn carry_out(
     }
     let update = sqlx::query(
         "UPDATE subscription SET period = $2, paid_through = $3, cancel_at_period_end = $4, past_due_since = $5,
-            state = $6, window_number = $7 WHERE id = $1",
+            state = $6, window_number = $7, next_plan = $8, next_cadence = $9 WHERE id = $1",
     );
     let update = update
         .bind(id.as_u128().to_be_bytes())
@@ -191,7 +219,9 @@ async fn carry_out(
         .bind(i64::from(next.cancel_at_period_end))
         .bind(next.past_due_since.map(Timestamp::as_micros))
         .bind(next.state.as_str())
-        .bind(next.window);
+        .bind(next.window)
+        .bind(next.next.as_ref().map(|plan| plan.name.to_string()))
+        .bind(next.next.as_ref().map(|plan| plan.cadence.as_str()));
     execute(connection, update).await?;
     note(connection, &next, change.as_str(), at).await?;
     Ok(Payment::Done(Box::new(next)))
@@ -229,6 +259,7 @@ pub(super) async fn complete_book(connection: &mut PgConnection, account: Accoun
 async fn pay(
     connection: &mut PgConnection,
     subscription: &Subscription,
+    fee: Credits,
     available: Credits,
     at: Timestamp,
 ) -> Result<bool> {
@@ -236,11 +267,11 @@ async fn pay(
     if terms.payer == Payer::Provider {
         return Ok(true);
     }
-    if available < terms.price {
+    if available < fee {
         return Ok(false);
     }
     let entry = period_entry(terms.id, subscription.period);
-    let transfer = (entry, "period", Leg::PlanFee, terms.price);
+    let transfer = (entry, "period", Leg::PlanFee, fee);
     move_credits(connection, terms.account, transfer, at).await?;
     Ok(true)
 }

@@ -33,7 +33,7 @@ const IS_RESOLVED: &str = "SELECT EXISTS (SELECT 1 FROM usage_row WHERE account_
 const IS_WRITTEN: &str = "SELECT EXISTS (SELECT 1 FROM transfer WHERE account_id = $1 AND entry_id = $2)";
 pub(super) const BALANCES: &str = "SELECT account_id, kind, balance FROM ledger_account";
 const PLANS: &str = "SELECT id, account_id, product, subject, price, cadence, payer, allowance, anchor, period, \
-    paid_through, cancel_at_period_end, past_due_since, state, window_number FROM subscription \
+    paid_through, cancel_at_period_end, past_due_since, state, window_number, next_plan, next_cadence FROM subscription \
     WHERE product = 'plan' AND state IN ('active', 'past_due')";
 const LARGEST: &str =
     "SELECT MAX((SELECT MAX(id) FROM usage_row WHERE account_id = account.id)) FROM account";

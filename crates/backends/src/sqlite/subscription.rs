@@ -25,16 +25,17 @@ const INSERT: &str = "INSERT INTO subscription (id, account_id, product, subject
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 // The week is the journal's; only an end closes it.
 const UPDATE: &str = "UPDATE subscription SET period = $2, paid_through = $3, cancel_at_period_end = $4, \
-    past_due_since = $5, state = $6, window_number = CASE WHEN $7 THEN NULL ELSE window_number END WHERE id = $1";
+    past_due_since = $5, state = $6, window_number = CASE WHEN $7 THEN NULL ELSE window_number END, next_plan = $8, \
+    next_cadence = $9 WHERE id = $1";
 const EVENT: &str = "INSERT INTO subscription_event (subscription_id, number, kind, state, period, at) \
     SELECT $1, count(*), $2, $3, $4, $5 FROM subscription_event WHERE subscription_id = $1";
 const GET: &str = "SELECT id, account_id, product, subject, price, cadence, payer, allowance, anchor, period, \
-    paid_through, cancel_at_period_end, past_due_since, state, window_number FROM subscription WHERE id = $1";
+    paid_through, cancel_at_period_end, past_due_since, state, window_number, next_plan, next_cadence FROM subscription WHERE id = $1";
 const LIST: &str = "SELECT id, account_id, product, subject, price, cadence, payer, allowance, anchor, period, \
-    paid_through, cancel_at_period_end, past_due_since, state, window_number FROM subscription \
+    paid_through, cancel_at_period_end, past_due_since, state, window_number, next_plan, next_cadence FROM subscription \
     WHERE account_id = $1 ORDER BY id DESC";
 const DUE: &str = "SELECT id, account_id, product, subject, price, cadence, payer, allowance, anchor, period, \
-    paid_through, cancel_at_period_end, past_due_since, state, window_number FROM subscription \
+    paid_through, cancel_at_period_end, past_due_since, state, window_number, next_plan, next_cadence FROM subscription \
     WHERE state IN ('active', 'past_due') AND paid_through <= $1 ORDER BY paid_through, id LIMIT $2";
 const EVENTS: &str = "SELECT number, kind, state, period, at FROM subscription_event \
     WHERE subscription_id = $1 ORDER BY number";
@@ -44,6 +45,12 @@ impl SubscriptionStore for Sqlite {
     async fn subscribe(&self, new: NewSubscription) -> Result<Payment> {
         let core = self.0.core.clone();
         self.carry_through(async move { core.subscribe(new).await }).await
+    }
+
+    async fn replace(&self, old: SubscriptionId, new: NewSubscription, fee: Credits) -> Result<Payment> {
+        let core = self.0.core.clone();
+        self.carry_through(async move { core.replace_subscription(old, new, fee).await })
+            .await
     }
 
     async fn change(&self, id: SubscriptionId, change: Change, at: Timestamp) -> Result<Payment> {
@@ -89,6 +96,12 @@ struct Taken {
 }
 
 impl Taken {
+    /// The number of the week that is closed, and what was left of it.
+    fn closed(&self) -> Option<(i64, i64)> {
+        let (plan, left) = self.ended.as_ref()?;
+        Some((plan.window?, *left))
+    }
+
     /// Puts it back: the change was not written.
     fn restore(self) {
         let mut sums = lock(&self.book.sums);
@@ -114,15 +127,53 @@ impl Core {
         if is_plan && lock(&book.sums).plan.is_some() {
             return Err(conflict("the account has a plan"));
         }
-        let taken = match take(&book, &subscription, None) {
+        let fee = fee_of(&subscription, None);
+        let taken = match take(&book, fee, false) {
             Ok(taken) => taken,
             Err(available) => return Ok(Payment::Denied { available }),
         };
         let (written, kept) = (subscription.clone(), subscription.clone());
         let done = self.write(
-            move |connection| Box::pin(insert(connection, written)),
+            move |connection| Box::pin(insert(connection, written, fee)),
             move |()| {
                 if is_plan {
+                    let mut sums = lock(&book.sums);
+                    sums.allowance += kept.terms.allowance.nanos();
+                    sums.plan = Some(Box::new(kept));
+                }
+            },
+        );
+        finish(done.await, taken, subscription)
+    }
+
+    async fn replace_subscription(
+        &self,
+        old: SubscriptionId,
+        new: NewSubscription,
+        fee: Credits,
+    ) -> Result<Payment> {
+        let _one_at_a_time = self.changing.lock().await;
+        let before = self.subscription(old).await?;
+        let before = before.filter(|before| before.terms.account == new.account);
+        let before = before.ok_or_else(|| StorageError::not_found(old))?;
+        let (book, at) = (self.book(new.account)?, new.anchor);
+        let ended = before.after(&Change::Replace, at)?;
+        let subscription = Subscription::begin(new);
+        let fee = fee_of(&subscription, None).map(|_| fee);
+        let taken = match take(&book, fee, ends_plan(&ended)) {
+            Ok(taken) => taken,
+            Err(available) => return Ok(Payment::Denied { available }),
+        };
+        let (closed, written, kept) = (taken.closed(), subscription.clone(), subscription.clone());
+        let done = self.write(
+            move |connection| {
+                Box::pin(async move {
+                    update(connection, ended, Change::Replace, None, closed, at).await?;
+                    insert(connection, written, fee).await
+                })
+            },
+            move |()| {
+                if kept.terms.product == Product::Plan {
                     let mut sums = lock(&book.sums);
                     sums.allowance += kept.terms.allowance.nanos();
                     sums.plan = Some(Box::new(kept));
@@ -141,19 +192,17 @@ impl Core {
         let _one_at_a_time = self.changing.lock().await;
         let before = self.subscription(id).await?;
         let before = before.ok_or_else(|| StorageError::not_found(id))?;
-        let next = before.after(change, at)?;
+        let next = before.after(&change, at)?;
         let book = self.book(next.terms.account)?;
-        let taken = match take(&book, &next, Some(change)) {
+        let fee = fee_of(&next, Some(&change));
+        let taken = match take(&book, fee, ends_plan(&next)) {
             Ok(taken) => taken,
             Err(available) => return Ok(Payment::Denied { available }),
         };
-        let closed = taken
-            .ended
-            .as_ref()
-            .and_then(|(plan, left)| Some((plan.window?, *left)));
+        let closed = taken.closed();
         let (written, kept) = (next.clone(), next.clone());
         let done = self.write(
-            move |connection| Box::pin(update(connection, written, change, closed, at)),
+            move |connection| Box::pin(update(connection, written, change, fee, closed, at)),
             move |()| {
                 let mut sums = lock(&book.sums);
                 let plan = sums.plan.as_deref_mut().filter(|plan| plan.terms.id == id);
@@ -167,21 +216,24 @@ impl Core {
     }
 }
 
-/// Takes the fee of a period that is to be paid and the plan of a subscription that ends. What can be spent, when that
-/// does not cover the fee.
-fn take(
-    book: &Arc<Book>,
-    next: &Subscription,
-    change: Option<Change>,
-) -> std::result::Result<Taken, Credits> {
+/// What credits pay when a subscription is made or changed, by its price.
+fn fee_of(next: &Subscription, change: Option<&Change>) -> Option<Credits> {
     let pays = matches!(change, None | Some(Change::Renew { .. })) && next.terms.payer == Payer::Credits;
-    let fee = if pays { next.terms.price.nanos() } else { 0 };
+    pays.then_some(next.terms.price)
+}
+
+fn ends_plan(next: &Subscription) -> bool {
+    next.state.is_terminal() && next.terms.product == Product::Plan
+}
+
+/// Takes a fee, and the plan when that ends. What can be spent, when it does not cover the fee.
+fn take(book: &Arc<Book>, fee: Option<Credits>, ends: bool) -> std::result::Result<Taken, Credits> {
+    let fee = fee.unwrap_or_default().nanos();
     let mut sums = lock(&book.sums);
     if sums.credits < fee {
         return Err(sums.balance().credits);
     }
     sums.credits -= fee;
-    let ends = next.state.is_terminal() && next.terms.product == Product::Plan;
     let plan = if ends { sums.plan.take() } else { None };
     let ended = plan.map(|plan| (plan, std::mem::take(&mut sums.allowance)));
     drop(sums);
@@ -202,7 +254,11 @@ fn finish(done: Result<()>, taken: Taken, subscription: Subscription) -> Result<
     }
 }
 
-async fn insert(connection: &mut SqliteConnection, subscription: Subscription) -> Result<()> {
+async fn insert(
+    connection: &mut SqliteConnection,
+    subscription: Subscription,
+    fee: Option<Credits>,
+) -> Result<()> {
     let terms = &subscription.terms;
     let row = sqlx::query(INSERT)
         .bind(id_bytes(terms.id.as_u128()))
@@ -221,7 +277,7 @@ async fn insert(connection: &mut SqliteConnection, subscription: Subscription) -
         .bind(subscription.state.as_str())
         .bind(subscription.window);
     row.execute(&mut *connection).await.map_err(storage_error)?;
-    pay(connection, &subscription, terms.anchor).await?;
+    pay(connection, &subscription, fee, terms.anchor).await?;
     if let Some(window) = subscription.window {
         let open = Transfer {
             account: terms.account,
@@ -240,6 +296,7 @@ async fn update(
     connection: &mut SqliteConnection,
     next: Subscription,
     change: Change,
+    fee: Option<Credits>,
     closed: Option<(i64, i64)>,
     at: Timestamp,
 ) -> Result<()> {
@@ -250,11 +307,11 @@ async fn update(
         .bind(i64::from(next.cancel_at_period_end))
         .bind(next.past_due_since.map(Timestamp::as_micros))
         .bind(next.state.as_str())
-        .bind(next.state.is_terminal());
+        .bind(next.state.is_terminal())
+        .bind(next.next.as_ref().map(|plan| plan.name.to_string()))
+        .bind(next.next.as_ref().map(|plan| plan.cadence.as_str()));
     row.execute(&mut *connection).await.map_err(storage_error)?;
-    if matches!(change, Change::Renew { .. }) {
-        pay(connection, &next, at).await?;
-    }
+    pay(connection, &next, fee, at).await?;
     if let Some((number, left)) = closed {
         let close = Transfer {
             account: next.terms.account,
@@ -269,18 +326,21 @@ async fn update(
     note(connection, &next, change.as_str(), at).await
 }
 
-/// Writes the fee of the period that the subscription has reached, when credits pay it.
-async fn pay(connection: &mut SqliteConnection, subscription: &Subscription, at: Timestamp) -> Result<()> {
+/// Writes the fee of the period that the subscription has reached, when credits pay one.
+async fn pay(
+    connection: &mut SqliteConnection,
+    subscription: &Subscription,
+    fee: Option<Credits>,
+    at: Timestamp,
+) -> Result<()> {
     let terms = &subscription.terms;
-    if terms.payer == Payer::Provider {
-        return Ok(());
-    }
+    let Some(amount) = fee else { return Ok(()) };
     let fee = Transfer {
         account: terms.account,
         entry: period_entry(terms.id, subscription.period),
         subject: "period",
         leg: Leg::PlanFee,
-        amount: terms.price,
+        amount,
         at,
     };
     fee.carry_out(connection).await

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate_billing::check_ledger;
 use tollgate_billing::plans::{self, Wish};
+use tollgate_billing::{Plan, check_ledger};
 use tollgate_storage::report::Span;
 use tollgate_storage::{
     Account, AccountState, Cadence, Compat, KeyMode, Limits, StorageError, StorageErrorKind, Subscription,
@@ -94,6 +94,14 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
             };
             let (subscriptions, now) = (&*domains.storage.subscriptions, domains.clock.now());
             let changed = plans::change(subscriptions, id, wish, now).await?;
+            subscription(domains, &changed).await
+        }
+        Command::ChangePlan { id, plan, cadence } => {
+            let plan = offered(domains, &plan, cadence.as_deref())?;
+            let now = domains.clock.now();
+            let new = SubscriptionId::from_u128(domains.ids.next(now));
+            let subscriptions = &*domains.storage.subscriptions;
+            let changed = plans::change_plan(subscriptions, id, new, plan, now).await?;
             subscription(domains, &changed).await
         }
         Command::ListTransfers {
@@ -254,6 +262,15 @@ async fn subscribe(
     name: &str,
     cadence: Option<&str>,
 ) -> Result<Reply, Error> {
+    let plan = offered(domains, name, cadence)?;
+    let now = domains.clock.now();
+    let id = SubscriptionId::from_u128(domains.ids.next(now));
+    let made = plans::subscribe(&*domains.storage.subscriptions, id, account, plan, now).await?;
+    subscription(domains, &made).await
+}
+
+/// A plan that can be subscribed to, with periods of this length.
+fn offered(domains: &Domains, name: &str, cadence: Option<&str>) -> Result<Plan, Error> {
     let plan = domains.plans.all().get(name).cloned();
     let plan = plan.ok_or_else(|| {
         let message = "There is no such plan; `tollgate plans list` shows those that are offered.";
@@ -263,14 +280,10 @@ async fn subscribe(
         None => Some(plan),
         Some(cadence) => Cadence::parse(cadence).and_then(|cadence| plan.with_cadence(cadence)),
     };
-    let plan = plan.ok_or_else(|| {
+    plan.ok_or_else(|| {
         let message = "The plan has no price for this cadence.";
         Error::new(ErrorCode::InvalidParameter, message).with_param("cadence")
-    })?;
-    let now = domains.clock.now();
-    let id = SubscriptionId::from_u128(domains.ids.next(now));
-    let made = plans::subscribe(&*domains.storage.subscriptions, id, account, plan, now).await?;
-    subscription(domains, &made).await
+    })
 }
 
 async fn list_subscriptions(domains: &Domains, account: AccountId) -> Result<Reply, Error> {

@@ -159,6 +159,15 @@ pub enum Command {
         /// How.
         wish: SubscriptionWish,
     },
+    /// Makes another plan of a subscription.
+    ChangePlan {
+        /// Which.
+        id: SubscriptionId,
+        /// The plan's name.
+        plan: String,
+        /// `monthly` or `yearly`; that of the plan when it is not said.
+        cadence: Option<String>,
+    },
     /// A page of an account's transfers, in order of what they belong to.
     ListTransfers {
         /// Whose.

@@ -311,6 +311,9 @@ pub struct SubscriptionView {
     pub cancel_at_period_end: bool,
     /// Since when a period is owed, RFC 3339.
     pub past_due_since: Option<String>,
+    /// The plan of the next period, when it is another one, and its cadence.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub next_plan: Option<[String; 2]>,
     /// The week, while the subscription has one.
     pub week: Option<WeekView>,
     /// What happened to it, oldest first, where that was asked for.
@@ -355,6 +358,8 @@ impl SubscriptionView {
             paid_through: terms.paid_through.to_rfc3339(),
             cancel_at_period_end: subscription.cancel_at_period_end,
             past_due_since: subscription.past_due_since.map(Timestamp::to_rfc3339),
+            next_plan: (subscription.next.as_ref())
+                .map(|next| [next.name.to_string(), next.cadence.as_str().to_owned()]),
             week,
             events: Vec::new(),
         }

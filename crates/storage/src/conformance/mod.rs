@@ -105,7 +105,8 @@ macro_rules! conformance_tests {
                 one_plan_at_a_time, many_at_once_are_one_plan, agents_have_no_weeks, provider_pays_nothing_here,
                 renewal_is_paid_once, renewals_at_once_are_one, renewal_that_is_not_covered_changes_nothing,
                 past_due_gives_no_access, cancel_and_resume, end_breaks_what_is_left, every_change_is_an_event,
-                due_are_those_whose_time_is_over, unknown_is_not_found, new_plan_after_the_end;
+                due_are_those_whose_time_is_over, unknown_is_not_found, new_plan_after_the_end,
+                another_takes_its_place, replacement_that_is_not_covered_changes_nothing, next_plan_is_kept;
             concurrency: holds_never_overspend, holds_and_settles_never_overspend, settles_resolve_once,
                 same_hold_id_is_taken_once, same_grant_id_is_granted_once, sweep_and_settle_resolve_once,
                 accounts_do_not_deadlock, every_audit_is_of_one_instant;

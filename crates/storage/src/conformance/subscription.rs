@@ -8,8 +8,8 @@ use super::samples::{
 use super::{Books, Factory};
 use crate::audit::Leg;
 use crate::{
-    Change, HoldOutcome, LedgerAccount, NewSubscription, Payer, Payment, Product, Storage, StorageErrorKind,
-    Subscription, SubscriptionState,
+    Cadence, Change, HoldOutcome, LedgerAccount, NewSubscription, NextPlan, Payer, Payment, Product, Storage,
+    StorageErrorKind, Subscription, SubscriptionState,
 };
 
 fn renew(period: i64) -> Change {
@@ -320,7 +320,10 @@ pub async fn end_breaks_what_is_left(factory: Factory) {
     let outcome = storage.ledger.hold(hold(2, id, 11)).await.unwrap();
     assert_eq!(outcome, HoldOutcome::Denied { available: nanos(10) });
     for change in [renew(1), Change::Resume, Change::Cancel, Change::Expire] {
-        let after = storage.subscriptions.change(made.terms.id, change, week(4)).await;
+        let after = storage
+            .subscriptions
+            .change(made.terms.id, change.clone(), week(4))
+            .await;
         assert_eq!(kind(after), StorageErrorKind::Conflict, "{change:?}");
     }
     assert_eq!(Books::read(&storage).await, books);
@@ -443,4 +446,141 @@ pub async fn new_plan_after_the_end(factory: Factory) {
     assert_eq!(balances.map(|account| book.balance(account)), [0, 20, 60]);
     assert_eq!(&*book.usage[1].plan.as_ref().unwrap().name, "pro");
     assert_eq!(storage.subscriptions.list(id).await.unwrap().len(), 2);
+}
+
+/// The plan that takes the place of `lite`: 70 nano-credits for four weeks, and 200 a week.
+fn larger(number: u128, account: AccountId, anchor: Timestamp) -> NewSubscription {
+    NewSubscription {
+        subject: "max".into(),
+        price: nanos(70),
+        anchor,
+        paid_through: week(9),
+        ..plan(number, account, 200)
+    }
+}
+
+/// One ends and the other begins in one step, for the fee that is said; what runs keeps its terms.
+pub async fn another_takes_its_place(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 100).await;
+    let old = subscribe(&storage, plan(1, id, 100)).await;
+    let running = super::samples::take(&storage, hold(1, id, 30)).await;
+    let new = larger(2, id, at(9));
+    let replaced = storage
+        .subscriptions
+        .replace(old.terms.id, new.clone(), nanos(45))
+        .await;
+    assert_eq!(
+        replaced.unwrap(),
+        Payment::Done(Box::new(Subscription::begin(new)))
+    );
+    let book = Books::read(&storage).await;
+    let sums = [
+        LedgerAccount::Credits,
+        LedgerAccount::RevenuePlan,
+        LedgerAccount::Allowance,
+        LedgerAccount::Breakage,
+    ];
+    assert_eq!(
+        sums.map(|account| book.of(id).balance(account)),
+        [25, 75, 200, 70]
+    );
+    let settled = super::samples::settlement(&running, 20);
+    storage.ledger.settle(settled).await.unwrap();
+    storage.engine.close().await.unwrap();
+    drop(storage);
+    let storage = factory.open().await;
+    let book = Books::read(&storage).await;
+    assert_eq!(
+        sums.map(|account| book.of(id).balance(account)),
+        [25, 75, 200, 80]
+    );
+    let ended = storage.subscriptions.get(old.terms.id).await.unwrap().unwrap();
+    assert_eq!((ended.state, ended.window), (SubscriptionState::Canceled, None));
+    let events = storage.subscriptions.events(old.terms.id).await.unwrap();
+    assert_eq!(events.last().unwrap().kind, "replaced");
+    let later = crate::NewHold {
+        created_at: at(10),
+        ..hold(2, id, 225)
+    };
+    call(&storage, later, 210).await;
+    let book = Books::read(&storage).await;
+    assert_eq!(sums.map(|account| book.of(id).balance(account)), [15, 75, 0, 80]);
+    let again = storage
+        .subscriptions
+        .replace(old.terms.id, larger(3, id, at(11)), nanos(1))
+        .await;
+    assert_eq!(kind(again), StorageErrorKind::Conflict);
+}
+
+/// A fee that is not covered, and what belongs to somebody else, leave everything as it was.
+pub async fn replacement_that_is_not_covered_changes_nothing(factory: Factory) {
+    let storage = factory.open().await;
+    let (id, other) = (funded(&storage, 1, 40).await, funded(&storage, 2, 900).await);
+    let old = subscribe(&storage, plan(1, id, 100)).await;
+    let before = Books::read(&storage).await;
+    let denied = storage
+        .subscriptions
+        .replace(old.terms.id, larger(3, id, at(9)), nanos(11))
+        .await;
+    let available = nanos(10);
+    assert_eq!(denied.unwrap(), Payment::Denied { available });
+    let elsewhere = storage
+        .subscriptions
+        .replace(old.terms.id, larger(3, other, at(9)), nanos(1))
+        .await;
+    assert_eq!(kind(elsewhere), StorageErrorKind::NotFound);
+    let unknown = SubscriptionId::from_u128(9);
+    let unknown = storage
+        .subscriptions
+        .replace(unknown, larger(3, id, at(9)), nanos(1))
+        .await;
+    assert_eq!(kind(unknown), StorageErrorKind::NotFound);
+    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(
+        storage.subscriptions.get(old.terms.id).await.unwrap(),
+        Some(old.clone())
+    );
+    assert_eq!(storage.subscriptions.allowance(id).await.unwrap(), nanos(100));
+    let free = storage
+        .subscriptions
+        .replace(old.terms.id, larger(3, id, at(9)), Credits::ZERO)
+        .await;
+    assert!(matches!(free.unwrap(), Payment::Done(_)));
+    Books::read(&storage).await;
+}
+
+/// The plan of a later period is kept until it is taken back, and not for what is cancelled.
+pub async fn next_plan_is_kept(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 100).await;
+    let made = subscribe(&storage, plan(1, id, 100)).await;
+    let smaller = Some(NextPlan {
+        name: "tiny".into(),
+        cadence: Cadence::Yearly,
+    });
+    let wanted = change(&storage, &made, Change::Next(smaller.clone()), at(1)).await;
+    assert_eq!(wanted.next, smaller);
+    storage.engine.close().await.unwrap();
+    drop(storage);
+    let storage = factory.open().await;
+    assert_eq!(
+        storage.subscriptions.get(made.terms.id).await.unwrap(),
+        Some(wanted.clone())
+    );
+    let renewed = change(&storage, &wanted, renew(1), week(4)).await;
+    assert_eq!(renewed.next, smaller);
+    let twice = storage
+        .subscriptions
+        .change(made.terms.id, Change::Next(smaller.clone()), at(2))
+        .await;
+    assert_eq!(kind(twice), StorageErrorKind::Conflict);
+    let back = change(&storage, &wanted, Change::Next(None), at(3)).await;
+    assert_eq!(back.next, None);
+    change(&storage, &back, Change::CancelAtPeriodEnd, at(4)).await;
+    let late = storage
+        .subscriptions
+        .change(made.terms.id, Change::Next(smaller), at(5))
+        .await;
+    assert_eq!(kind(late), StorageErrorKind::Conflict);
 }

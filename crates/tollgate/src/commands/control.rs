@@ -174,16 +174,17 @@ pub fn subscriptions(place: Place, command: Subscriptions, printer: &Printer) ->
             plan,
             cadence,
         } => {
-            let cadence = cadence.map(|cadence| match cadence {
-                Cadence::Monthly => "monthly".to_owned(),
-                Cadence::Yearly => "yearly".to_owned(),
-            });
+            let cadence = cadence.map(named);
             let command = Command::Subscribe {
                 account,
                 plan,
                 cadence,
             };
             (command, KNOWN_ACCOUNTS)
+        }
+        Subscriptions::ChangePlan { id, plan, cadence } => {
+            let cadence = cadence.map(named);
+            (Command::ChangePlan { id, plan, cadence }, KNOWN_SUBSCRIPTIONS)
         }
         Subscriptions::List { account } => (Command::ListSubscriptions { account }, KNOWN_ACCOUNTS),
         Subscriptions::Show { id } => (Command::ShowSubscription { id }, KNOWN_SUBSCRIPTIONS),
@@ -202,6 +203,13 @@ pub fn subscriptions(place: Place, command: Subscriptions, printer: &Printer) ->
         other => return Err(unexpected(&other)),
     }
     Ok(Exit::Fine)
+}
+
+fn named(cadence: Cadence) -> String {
+    match cadence {
+        Cadence::Monthly => "monthly".to_owned(),
+        Cadence::Yearly => "yearly".to_owned(),
+    }
 }
 
 /// `models …`.

@@ -228,6 +228,9 @@ pub fn subscription(found: &SubscriptionView) -> String {
     if found.cancel_at_period_end {
         facts.push(["ends", &found.paid_through].map(str::to_owned));
     }
+    if let Some([plan, cadence]) = &found.next_plan {
+        facts.push(["next plan".to_owned(), format!("{plan}, {cadence}")]);
+    }
     if let Some(since) = &found.past_due_since {
         facts.push(["past due since", since].map(str::to_owned));
     }

@@ -208,3 +208,112 @@ async fn what_is_due_is_renewed_or_ends() {
         scene.finish().await;
     }
 }
+
+/// Moves everything that a subscription knows of time into the past, and has what is due renewed by a start.
+async fn pass(scene: &mut Scene, days: i64) {
+    let statement = format!(
+        "UPDATE subscription SET anchor = anchor - {days} * 86400000000, paid_through = paid_through - {days} * 86400000000"
+    );
+    scene.gateway.stop().await;
+    match scene.gateway.database() {
+        Some(database) => database.execute(&statement).await,
+        None => execute_embedded(&scene.gateway.data().join("tollgate.db"), &statement).await,
+    }
+    scene.gateway.restart().await;
+}
+
+#[tokio::test]
+async fn a_larger_plan_begins_at_once_and_costs_less_by_what_is_left_of_the_old_one() {
+    for storage in [Storage::Sqlite, Storage::Postgres] {
+        let scene = Scene::start_on(storage, "").await;
+        let (account, key) = account_with(&scene, 90 * CREDIT).await;
+        let command_line = scene.gateway.command_line();
+        let lite = subscribe(&scene.gateway, &account, "lite").await;
+        let change = ["subscriptions", "change-plan", &lite, "--plan", "pro"];
+        let changed = command_line.run(&change).await;
+        assert_eq!(
+            (&changed["subject"], &changed["state"]),
+            (&json!("pro"), &json!("active"))
+        );
+        assert_ne!(changed["id"], lite);
+        // A week of four and more is used; the rest of 15 credits is 11.25 to 11.62, by the length of the month.
+        let left = scene.gateway.balance(&account).await.credits;
+        let credit = left - (90 - 15 - 75) * CREDIT;
+        assert!((11 * CREDIT..12 * CREDIT).contains(&credit), "{credit}");
+        let plan = plan_of(&scene.gateway, &key).await;
+        assert_eq!(
+            (&plan["tier"], &plan["weekly_window"]["limit"]),
+            (&json!("pro"), &json!("25"))
+        );
+        let old = command_line.run(&["subscriptions", "show", &lite]).await;
+        assert_eq!(old["state"], "canceled");
+        assert_eq!(
+            old["events"].as_array().unwrap().last().unwrap()["kind"],
+            "replaced"
+        );
+        let again = command_line.try_run(&change).await;
+        assert!(
+            again.code == 2 && again.stderr.contains("not active"),
+            "{again:?}"
+        );
+        let id = changed["id"].as_str().unwrap();
+        let before = scene.gateway.ledger_check().await;
+        let too_much = command_line
+            .try_run(&["subscriptions", "change-plan", id, "--plan", "max"])
+            .await;
+        assert!(
+            too_much.code == 1 && too_much.stderr.contains("the account has"),
+            "{too_much:?}"
+        );
+        assert_eq!(scene.gateway.ledger_check().await, before, "nothing was written");
+        for (plan, said) in [("pro", "of this plan already"), ("gold", "no such plan")] {
+            let refused = command_line
+                .try_run(&["subscriptions", "change-plan", id, "--plan", plan])
+                .await;
+            assert!(refused.code == 2 && refused.stderr.contains(said), "{refused:?}");
+        }
+        scene.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_smaller_plan_begins_with_the_next_period_unless_it_is_taken_back() {
+    for storage in [Storage::Sqlite, Storage::Postgres] {
+        let mut scene = Scene::start_on(storage, "").await;
+        let (account, key) = account_with(&scene, 200 * CREDIT).await;
+        let command_line = scene.gateway.command_line();
+        let pro = subscribe(&scene.gateway, &account, "pro").await;
+        let change = async |plan: &'static str| {
+            let command = ["subscriptions", "change-plan", &pro, "--plan", plan];
+            command_line.run(&command).await
+        };
+        let wanted = change("lite").await;
+        assert_eq!((&wanted["id"], &wanted["subject"]), (&json!(pro), &json!("pro")));
+        assert_eq!(wanted["next_plan"], json!(["lite", "monthly"]));
+        assert_eq!(change("pro").await["next_plan"], Value::Null);
+        change("lite").await;
+        assert_eq!(scene.gateway.balance(&account).await.credits, 125 * CREDIT);
+        pass(&mut scene, 32).await;
+        let plan = plan_of(&scene.gateway, &key).await;
+        assert_eq!(
+            (&plan["tier"], &plan["weekly_window"]["limit"]),
+            (&json!("lite"), &json!("5"))
+        );
+        assert_eq!(scene.gateway.balance(&account).await.credits, 110 * CREDIT);
+        let command_line = scene.gateway.command_line();
+        let old = command_line.run(&["subscriptions", "show", &pro]).await;
+        assert_eq!(old["state"], "canceled");
+        let kinds: Vec<&str> = old["events"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|event| event["kind"].as_str().unwrap())
+            .collect();
+        let asked = "plan_change_requested";
+        assert_eq!(
+            kinds,
+            ["created", asked, "plan_change_withdrawn", asked, "replaced"]
+        );
+        scene.finish().await;
+    }
+}
