@@ -93,6 +93,25 @@ impl CommandLine {
         command
     }
 
+    /// The program with its place and its variables, as a shell takes it.
+    pub fn command_text(&self) -> String {
+        let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
+        let variables = self
+            .env
+            .iter()
+            .map(|(name, value)| format!("{name}={}", quoted(value)));
+        let place = [
+            &self.binary,
+            &PathBuf::from("--config"),
+            &self.config,
+            &PathBuf::from("--data"),
+            &self.data,
+        ];
+        let place = place.map(|part| quoted(&part.to_string_lossy()));
+        let variables: Vec<String> = variables.collect();
+        format!("env {} {}", variables.join(" "), place.join(" "))
+    }
+
     /// Runs a command to its end, however it ends.
     ///
     /// # Panics

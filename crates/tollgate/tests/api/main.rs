@@ -13,6 +13,7 @@
     reason = "whatever goes wrong in a test fails it"
 )]
 
+mod a_month;
 mod alerts;
 mod auth;
 mod azure;
