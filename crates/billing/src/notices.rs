@@ -11,12 +11,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use tollgate_accounts::Vault;
-use tollgate_storage::{
-    BalanceAlert, Channel, Notice, NoticeOutcome, NoticeState, Storage, StorageError, StorageErrorKind,
-};
+use tollgate_storage::{BalanceAlert, Channel, Notice, NoticeOutcome, NoticeState, Storage, StorageError};
 use tollgate_types::id::IdSource;
-use tollgate_types::{AccountId, Clock, Credits, Error, ErrorCode, NoticeId, Timestamp};
+use tollgate_types::{AccountId, Clock, Credits, Error, NoticeId, Timestamp};
 use tollgate_upstream::{Mail, Mailer, NotifyError, Post, Poster};
+
+use crate::refusal::{invalid, no_such_account};
 
 /// How long is waited after each attempt that came to nothing; after the last one it is given up.
 const WAITS: [Duration; 7] = [
@@ -272,15 +272,4 @@ impl Notices {
 pub fn kept_since(now: Timestamp) -> Timestamp {
     let kept = i64::try_from(KEPT.as_micros()).unwrap_or(i64::MAX);
     Timestamp::from_micros(now.as_micros().saturating_sub(kept))
-}
-
-fn no_such_account(error: StorageError) -> Error {
-    match error.kind {
-        StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such account."),
-        _ => Error::internal(error),
-    }
-}
-
-fn invalid(param: &str, message: impl Into<String>) -> Error {
-    Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }

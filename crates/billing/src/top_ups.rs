@@ -20,6 +20,8 @@ use tollgate_upstream::{
     SavedCharge,
 };
 
+use crate::refusal::{invalid, no_such_account};
+
 /// After so many charges that failed one after another no further one is tried.
 pub const MOST_FAILURES: u32 = 3;
 /// When a charge whose outcome nobody told is asked for again.
@@ -467,13 +469,6 @@ fn as_micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-fn no_such_account(error: StorageError) -> Error {
-    match error.kind {
-        StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such account."),
-        _ => Error::internal(error),
-    }
-}
-
 /// The provider tells it again: what it speaks of may come to be known.
 fn unknown() -> Error {
     Error::new(ErrorCode::NotFound, "There is no such top-up.")
@@ -495,10 +490,6 @@ fn unavailable(error: &PaymentError) -> Error {
         false => (ErrorCode::UpstreamError, "refuses this"),
     };
     Error::new(code, format!("The payment provider {what}: {error}."))
-}
-
-fn invalid(param: &str, message: impl Into<String>) -> Error {
-    Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }
 
 #[cfg(test)]

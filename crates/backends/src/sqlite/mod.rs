@@ -24,6 +24,7 @@ mod lock;
 mod lot;
 mod notice;
 mod price;
+mod query;
 mod record;
 mod recover;
 mod refund;

@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 use sqlx::FromRow;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use tollgate_storage::{BalanceAlert, Notice, NoticeOutcome, NoticeStore, Result, StorageError};
+use tollgate_storage::{BalanceAlert, Notice, NoticeOutcome, NoticeStore, Result};
 use tollgate_types::{AccountId, Timestamp};
 
 use super::Sqlite;
-use super::top_up::{Query, execute, exists, rows};
+use super::query::{Query, execute, rows};
 use crate::notices::{
     ALERT, ALERTS, AlertColumns, LIST, NOTE_LOW, NoticeColumns, bind_notice, finish, set_alert,
 };
@@ -22,19 +22,7 @@ const SWEEP: &str = "DELETE FROM notice WHERE rowid IN \
 #[async_trait]
 impl NoticeStore for Sqlite {
     async fn set_alert(&self, account: AccountId, alert: Option<BalanceAlert>) -> Result<()> {
-        let statement: Query = set_alert!(account, alert);
-        let set = self.write(
-            move |connection| {
-                Box::pin(async move {
-                    execute(connection, statement).await?;
-                    exists(connection, account).await
-                })
-            },
-            |exists| exists,
-        );
-        set.await?
-            .then_some(())
-            .ok_or_else(|| StorageError::not_found(account))
+        self.set_for(account, set_alert!(account, alert)).await
     }
 
     async fn alert(&self, account: AccountId) -> Result<Option<BalanceAlert>> {
@@ -79,8 +67,7 @@ impl NoticeStore for Sqlite {
         let statement = sqlx::query(LIST)
             .bind(id_bytes(account.as_u128()))
             .bind(i64::from(limit));
-        let found = self.read(move |connection| Box::pin(rows(connection, statement)));
-        found.await?.iter().map(notice).collect()
+        self.all(statement).await?.iter().map(notice).collect()
     }
 
     async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64> {
@@ -95,9 +82,8 @@ impl NoticeStore for Sqlite {
 
 impl Sqlite {
     async fn alerts_of(&self, statement: Query) -> Result<Vec<BalanceAlert>> {
-        let found = self.read(move |connection| Box::pin(rows(connection, statement)));
         let alert = |row| AlertColumns::from_row(row).map_err(storage_error)?.try_into();
-        found.await?.iter().map(alert).collect()
+        self.all(statement).await?.iter().map(alert).collect()
     }
 }
 

@@ -1,20 +1,18 @@
 //! Top-ups.
 
 use async_trait::async_trait;
-use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
-use sqlx::{FromRow, Row, Sqlite as Database};
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{FromRow, Row};
 use tollgate_storage::{AutoTopUp, Result, StorageError, StorageErrorKind, TopUp, TopUpChange, TopUpStore};
 use tollgate_types::{AccountId, Credits, Timestamp, TopUpId};
 
 use super::Sqlite;
+use super::query::{Query, execute, exists, rows};
 use crate::rows::{id_bytes, storage_error};
 use crate::top_ups::{
-    ACCOUNT, AUTO, AUTO_SINCE, AUTOS, AutoColumns, BY_REFERENCE, DELETE_AUTO, GET, INSERT, KEEP_PAYER, LIST,
+    AUTO, AUTO_SINCE, AUTOS, AutoColumns, BY_REFERENCE, DELETE_AUTO, GET, INSERT, KEEP_PAYER, LIST,
     LIST_OF_ACCOUNT, PAYER, PENDING_AUTO, SET_AUTO, TopUpColumns, UPDATE, bind_top_up, page_edge,
 };
-
-/// A statement with its values.
-pub(super) type Query = sqlx::query::Query<'static, Database, SqliteArguments>;
 
 #[async_trait]
 impl TopUpStore for Sqlite {
@@ -102,9 +100,7 @@ impl TopUpStore for Sqlite {
         let statement = sqlx::query(AUTO_SINCE)
             .bind(id_bytes(account.as_u128()))
             .bind(since.as_micros());
-        let rows = self
-            .read(move |connection| Box::pin(rows(connection, statement)))
-            .await?;
+        let rows = self.all(statement).await?;
         let sum = rows.first().map(|row| row.try_get("credits")).transpose();
         Ok(Credits::from_nanos(
             sum.map_err(storage_error)?.unwrap_or_default(),
@@ -112,19 +108,7 @@ impl TopUpStore for Sqlite {
     }
 
     async fn set_auto(&self, account: AccountId, auto: Option<AutoTopUp>) -> Result<()> {
-        let statement = set_auto(account, auto);
-        let set = self.write(
-            move |connection| {
-                Box::pin(async move {
-                    execute(connection, statement).await?;
-                    exists(connection, account).await
-                })
-            },
-            |exists| exists,
-        );
-        set.await?
-            .then_some(())
-            .ok_or_else(|| StorageError::not_found(account))
+        self.set_for(account, set_auto(account, auto)).await
     }
 
     async fn auto(&self, account: AccountId) -> Result<Option<AutoTopUp>> {
@@ -142,16 +126,12 @@ impl TopUpStore for Sqlite {
 
 impl Sqlite {
     async fn top_ups(&self, statement: Query) -> Result<Vec<TopUp>> {
-        let rows = self
-            .read(move |connection| Box::pin(rows(connection, statement)))
-            .await?;
+        let rows = self.all(statement).await?;
         rows.iter().map(top_up).collect()
     }
 
     async fn auto_top_ups(&self, statement: Query) -> Result<Vec<AutoTopUp>> {
-        let rows = self
-            .read(move |connection| Box::pin(rows(connection, statement)))
-            .await?;
+        let rows = self.all(statement).await?;
         let auto = |row| AutoColumns::from_row(row).map_err(storage_error)?.try_into();
         rows.iter().map(auto).collect()
     }
@@ -179,26 +159,12 @@ fn top_up(row: &SqliteRow) -> Result<TopUp> {
     TopUpColumns::from_row(row).map_err(storage_error)?.try_into()
 }
 
-pub(super) async fn execute(connection: &mut SqliteConnection, statement: Query) -> Result<u64> {
-    let done = statement.execute(connection).await.map_err(storage_error)?;
-    Ok(done.rows_affected())
-}
-
-pub(super) async fn rows(connection: &mut SqliteConnection, statement: Query) -> Result<Vec<SqliteRow>> {
-    statement.fetch_all(connection).await.map_err(storage_error)
-}
-
 async fn text(connection: &mut SqliteConnection, statement: Query) -> Result<Option<String>> {
     let row = statement
         .fetch_optional(connection)
         .await
         .map_err(storage_error)?;
     row.map(|row| row.try_get(0).map_err(storage_error)).transpose()
-}
-
-pub(super) async fn exists(connection: &mut SqliteConnection, account: AccountId) -> Result<bool> {
-    let statement = sqlx::query(ACCOUNT).bind(id_bytes(account.as_u128()));
-    Ok(!rows(connection, statement).await?.is_empty())
 }
 
 async fn get(connection: &mut SqliteConnection, id: TopUpId) -> Result<Option<TopUp>> {
