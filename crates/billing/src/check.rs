@@ -5,12 +5,14 @@ use std::fmt;
 
 use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
 use tollgate_storage::{
-    AuditVisitor, LedgerAccount, LedgerBalance, LedgerStore, Lot, Refund, StorageError, UsageRow,
+    AuditVisitor, Chain, LedgerAccount, LedgerBalance, LedgerStore, Lot, Refund, StorageError, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::money::Discount;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices};
+
+use crate::chain::ChainFollower;
 
 /// Most faults that are listed; all are counted.
 const LISTED: usize = 100;
@@ -47,6 +49,10 @@ pub struct CheckReport {
     pub overrun: i128,
     /// Usage rows that a crash left without a charge.
     pub crashed: u64,
+    /// Chains of transfers that have an end.
+    pub chain_heads: u64,
+    /// Transfers that were made before there were chains.
+    pub unchained: u64,
     /// How many faults there are.
     pub fault_count: u64,
     /// The first of them.
@@ -60,7 +66,7 @@ impl CheckReport {
     }
 }
 
-/// Checks invariants I1–I4, I6–I9, I11, I12, I15 and I16; with `reprice` also I13, which prices every row again. (That a refusal writes
+/// Checks invariants I1–I4, I6–I9, I11, I12 and I14–I16; with `reprice` also I13, which prices every row again. (That a refusal writes
 /// nothing, I5, cannot be seen in the books; tests show it.)
 pub async fn check_ledger(ledger: &dyn LedgerStore, reprice: bool) -> Result<CheckReport, StorageError> {
     let mut auditor = Auditor {
@@ -83,6 +89,9 @@ struct Auditor {
 #[derive(Default)]
 struct Book {
     account: Option<AccountId>,
+    /// What it says about its chain, and what its transfers are.
+    chain: Chain,
+    follower: Option<ChainFollower>,
     stored: HashMap<LedgerAccount, i128>,
     computed: HashMap<LedgerAccount, i128>,
     /// Sums of transfers by step.
@@ -434,6 +443,17 @@ impl Auditor {
         }
     }
 
+    fn check_chain(&mut self) {
+        let chain = std::mem::take(&mut self.book.chain);
+        self.report.chain_heads += u64::from(chain.head.is_some());
+        self.report.unchained += chain.unchained;
+        let mut broken = Vec::new();
+        if let Some(follower) = self.book.follower.take() {
+            follower.finish(&chain, |fault| broken.push(fault));
+        }
+        broken.into_iter().for_each(|fault| self.fault("I14", fault));
+    }
+
     fn week_leg(&mut self, id: TransferId, leg: Leg, amount: i128) {
         let week = self.book.weeks.entry(id).or_default();
         let place = match leg {
@@ -543,12 +563,17 @@ impl AuditVisitor for Auditor {
         self.report.accounts += 1;
         self.book = Book {
             account: Some(account),
+            follower: Some(ChainFollower::new(account)),
             ..Book::default()
         };
     }
 
     fn balance(&mut self, balance: LedgerBalance) {
         self.book.stored.insert(balance.account, nanos(balance.balance));
+    }
+
+    fn chain(&mut self, chain: Chain) {
+        self.book.chain = chain;
     }
 
     fn lot(&mut self, lot: &Lot) {
@@ -586,6 +611,11 @@ impl AuditVisitor for Auditor {
 
     fn transfer(&mut self, transfer: TransferRow) {
         self.report.transfers += 1;
+        let mut broken = Vec::new();
+        if let Some(follower) = &mut self.book.follower {
+            follower.see(&transfer, |fault| broken.push(fault));
+        }
+        broken.into_iter().for_each(|fault| self.fault("I14", fault));
         let amount = nanos(transfer.amount);
         if amount <= 0 {
             self.fault(
@@ -683,6 +713,7 @@ impl AuditVisitor for Auditor {
     }
 
     fn account_end(&mut self) {
+        self.check_chain();
         self.check_refunds();
         self.check_revenue();
         self.check_balances();

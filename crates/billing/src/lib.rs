@@ -4,6 +4,7 @@
 
 #![deny(clippy::float_arithmetic)]
 
+pub mod chain;
 pub mod check;
 pub mod hold;
 pub mod lots;

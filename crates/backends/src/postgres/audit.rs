@@ -1,4 +1,4 @@
-//! The books in one snapshot. Seven tables are read side by side in order of account, so that books of any size pass
+//! The books in one snapshot. Eight tables are read side by side in order of account, so that books of any size pass
 //! through a little memory.
 
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use sqlx::{Connection, PgConnection};
 use tokio::sync::mpsc;
 use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
 use tollgate_storage::{
-    AuditVisitor, LedgerAccount, LedgerBalance, Lot, PriceRecord, Refund, Result, UsageRow,
+    AuditVisitor, Chain, LedgerAccount, LedgerBalance, Link, Lot, PriceRecord, Refund, Result, UsageRow,
 };
 use tollgate_types::{AccountId, HoldId};
 
@@ -16,7 +16,9 @@ use super::error::while_running;
 use super::pool::{Pool, lost};
 use super::rows::{self, IdBytes};
 use super::usage::usage_columns;
-use crate::rows::{LotColumns, PriceColumns, RefundColumns, UsageColumns, plan_from};
+use crate::rows::{
+    LotColumns, PriceColumns, RefundColumns, UsageColumns, link_from, plan_from, version_from,
+};
 
 /// Rows that travel together.
 const CHUNK: usize = 1000;
@@ -25,6 +27,7 @@ enum Shown {
     Price(Box<PriceRecord>),
     Account(AccountId),
     Balance(LedgerBalance),
+    Chain(Chain),
     Lot(Box<Lot>),
     Hold(OpenHold),
     Transfer(TransferRow),
@@ -51,6 +54,7 @@ fn visit(visitor: &mut dyn AuditVisitor, shown: Shown) {
         Shown::Price(price) => visitor.price(price.version, &price.model, &price.prices),
         Shown::Account(account) => visitor.account(account),
         Shown::Balance(balance) => visitor.balance(balance),
+        Shown::Chain(chain) => visitor.chain(chain),
         Shown::Lot(lot) => visitor.lot(&lot),
         Shown::Hold(hold) => visitor.hold(hold),
         Shown::Transfer(transfer) => visitor.transfer(transfer),
@@ -98,7 +102,7 @@ async fn read_prices(connection: &mut PgConnection, out: &mut Chunks) -> Result<
 async fn read_books(connection: &mut PgConnection, out: &mut Chunks) -> Result<()> {
     let mut accounts = Table::open(connection, &ACCOUNTS).await?;
     let mut tables = Vec::new();
-    for source in [&BALANCES, &LOTS, &HOLDS, &TRANSFERS, &USAGE, &REFUNDS] {
+    for source in [&BALANCES, &CHAINS, &LOTS, &HOLDS, &TRANSFERS, &USAGE, &REFUNDS] {
         tables.push(Table::open(connection, source).await?);
     }
     while let Some(row) = accounts.next(connection).await? {
@@ -141,6 +145,21 @@ static BALANCES: Source = Source {
         Ok(Shown::Balance(LedgerBalance {
             account: rows::name(row, "kind", LedgerAccount::parse)?,
             balance: rows::credits(row, "balance")?,
+        }))
+    },
+};
+
+static CHAINS: Source = Source {
+    name: "ledger_account",
+    declare:
+        "DECLARE chains CURSOR FOR SELECT account_id, chain_sequence, chain_previous, chain_hash, unchained
+        FROM ledger_account WHERE kind = 'credits' ORDER BY account_id",
+    fetch: "FETCH 1000 FROM chains",
+    convert: |row| {
+        let unchained: i64 = rows::get(row, "unchained")?;
+        Ok(Shown::Chain(Chain {
+            head: link(row, ["chain_sequence", "chain_previous", "chain_hash"])?,
+            unchained: u64::try_from(unchained).map_err(super::error::corrupt)?,
         }))
     },
 };
@@ -197,6 +216,7 @@ pub(super) fn transfer(row: &PgRow) -> Result<TransferRow> {
     let entry = rows::id(row, "entry_id")?;
     let subject = rows::name(row, "subject", |name| TransferSubject::parse(name, entry))?;
     let leg: i16 = rows::get(row, "leg")?;
+    let version: Option<i64> = rows::get(row, "price_version")?;
     Ok(TransferRow {
         subject,
         leg: Leg::from_i16(leg).ok_or_else(|| super::error::corrupt(format!("leg {leg}")))?,
@@ -204,7 +224,17 @@ pub(super) fn transfer(row: &PgRow) -> Result<TransferRow> {
         credit: rows::name(row, "credit", LedgerAccount::parse)?,
         amount: rows::credits(row, "amount")?,
         created_at: rows::timestamp(row, "created_at")?,
+        price_version: version.map(version_from),
+        link: link(row, ["sequence", "prev_hash", "hash"])?,
     })
+}
+
+fn link(row: &PgRow, [sequence, previous, hash]: [&str; 3]) -> Result<Option<Link>> {
+    link_from(
+        rows::get(row, sequence)?,
+        rows::get(row, previous)?,
+        rows::get(row, hash)?,
+    )
 }
 
 /// An open cursor with the rows that were fetched and not shown yet.

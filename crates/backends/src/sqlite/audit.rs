@@ -7,15 +7,15 @@ use tokio::sync::mpsc;
 use tollgate_storage::audit::{
     AuditVisitor, LedgerAccount, LedgerBalance, Leg, OpenHold, TransferRow, TransferSubject,
 };
-use tollgate_storage::{Lot, PriceRecord, Refund, Result, UsageRow};
+use tollgate_storage::{Chain, Link, Lot, PriceRecord, Refund, Result, UsageRow};
 use tollgate_types::{AccountId, Credits, HoldId, Timestamp};
 
 use super::usage::usage_columns;
 use super::writer::execute;
 use super::{Core, stopped};
 use crate::rows::{
-    LotColumns, PriceColumns, RefundColumns, UsageColumns, corrupt, id_bytes, id_from, plan_from,
-    storage_error,
+    LotColumns, PriceColumns, RefundColumns, UsageColumns, corrupt, id_bytes, id_from, link_from, plan_from,
+    quantity_from, storage_error, version_from,
 };
 
 const PRICES: &str = "SELECT version, model, prices, created_at FROM price_version ORDER BY version";
@@ -25,8 +25,10 @@ const LOTS: &str = "SELECT account_id, id, kind, amount, remaining, expired, wit
     created_at FROM credit_lot WHERE account_id = $1";
 const HOLDS: &str =
     "SELECT id, amount, expires_at, allowance, plan_name, window_id FROM hold WHERE account_id = $1";
-const TRANSFERS: &str = "SELECT entry_id, leg, subject, debit, credit, amount, created_at FROM transfer \
-    WHERE account_id = $1";
+const CHAIN: &str = "SELECT chain_sequence, chain_previous, chain_hash, unchained FROM ledger_account \
+    WHERE account_id = $1 AND kind = 'credits'";
+const TRANSFERS: &str = "SELECT entry_id, leg, subject, debit, credit, amount, created_at, price_version, sequence, \
+    prev_hash, hash FROM transfer WHERE account_id = $1";
 const USAGE: &str = concat!(
     "SELECT ",
     usage_columns!(),
@@ -44,6 +46,7 @@ enum Shown {
     Price(Box<PriceRecord>),
     Account(AccountId),
     Balance(LedgerBalance),
+    Chain(Chain),
     Lot(Box<Lot>),
     Hold(OpenHold),
     Transfer(TransferRow),
@@ -80,6 +83,7 @@ fn show(visitor: &mut dyn AuditVisitor, shown: Shown) {
         Shown::Price(record) => visitor.price(record.version, &record.model, &record.prices),
         Shown::Account(account) => visitor.account(account),
         Shown::Balance(balance) => visitor.balance(balance),
+        Shown::Chain(chain) => visitor.chain(chain),
         Shown::Lot(lot) => visitor.lot(&lot),
         Shown::Hold(hold) => visitor.hold(hold),
         Shown::Transfer(transfer) => visitor.transfer(transfer),
@@ -134,6 +138,7 @@ async fn show_all(connection: &mut SqliteConnection, mut shower: Shower) -> Resu
         };
         shower.show(Shown::Account(account)).await?;
         show_rows(connection, &mut shower, BALANCES, Some(account), balance).await?;
+        show_rows(connection, &mut shower, CHAIN, Some(account), chain).await?;
         show_rows(connection, &mut shower, LOTS, Some(account), lot).await?;
         show_rows(connection, &mut shower, HOLDS, Some(account), open_hold).await?;
         show_rows(connection, &mut shower, TRANSFERS, Some(account), transfer).await?;
@@ -176,6 +181,20 @@ fn balance(row: &SqliteRow) -> Result<Shown> {
     }))
 }
 
+fn chain(row: &SqliteRow) -> Result<Shown> {
+    let unchained = quantity_from(row.try_get("unchained").map_err(storage_error)?)?;
+    let head = link(row, ["chain_sequence", "chain_previous", "chain_hash"])?;
+    Ok(Shown::Chain(Chain { head, unchained }))
+}
+
+fn link(row: &SqliteRow, [sequence, previous, hash]: [&str; 3]) -> Result<Option<Link>> {
+    link_from(
+        row.try_get(sequence).map_err(storage_error)?,
+        row.try_get(previous).map_err(storage_error)?,
+        row.try_get(hash).map_err(storage_error)?,
+    )
+}
+
 fn lot(row: &SqliteRow) -> Result<Shown> {
     let columns = LotColumns::from_row(row).map_err(storage_error)?;
     Lot::try_from(columns).map(|lot| Shown::Lot(Box::new(lot)))
@@ -203,6 +222,7 @@ pub(super) fn transfer_row(row: &SqliteRow) -> Result<TransferRow> {
     let entry = id(row, "entry_id")?;
     let subject: &str = row.try_get("subject").map_err(storage_error)?;
     let leg: i64 = row.try_get("leg").map_err(storage_error)?;
+    let version: Option<i64> = row.try_get("price_version").map_err(storage_error)?;
     Ok(TransferRow {
         subject: TransferSubject::parse(subject, entry)
             .ok_or_else(|| corrupt(format!("transfer subject '{subject}'")))?,
@@ -214,6 +234,8 @@ pub(super) fn transfer_row(row: &SqliteRow) -> Result<TransferRow> {
         credit: ledger_account(row, "credit")?,
         amount: Credits::from_nanos(row.try_get("amount").map_err(storage_error)?),
         created_at: Timestamp::from_micros(row.try_get("created_at").map_err(storage_error)?),
+        price_version: version.map(version_from),
+        link: link(row, ["sequence", "prev_hash", "hash"])?,
     })
 }
 
@@ -238,4 +260,6 @@ fn ledger_account(row: &SqliteRow, column: &str) -> Result<LedgerAccount> {
 
 /// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[PRICES, ACCOUNTS, BALANCES, LOTS, HOLDS, TRANSFERS, USAGE, REFUNDS];
+pub(super) const STATEMENTS: &[&str] = &[
+    PRICES, ACCOUNTS, BALANCES, CHAIN, LOTS, HOLDS, TRANSFERS, USAGE, REFUNDS,
+];

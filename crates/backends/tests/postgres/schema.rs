@@ -130,6 +130,7 @@ impl AuditVisitor for Faults {
     fn account(&mut self, _: AccountId) {}
     fn balance(&mut self, _: tollgate_storage::LedgerBalance) {}
     fn hold(&mut self, _: tollgate_storage::audit::OpenHold) {}
+    fn chain(&mut self, _: tollgate_storage::Chain) {}
     fn lot(&mut self, _: &tollgate_storage::Lot) {}
     fn transfer(&mut self, _: tollgate_storage::audit::TransferRow) {}
     fn usage(&mut self, _: &tollgate_storage::UsageRow) {}
@@ -159,7 +160,7 @@ fn an_audit_names_what_it_cannot_read() {
                 INSERT INTO hold VALUES ('\\xff000000000000000000000000000000', '\\x03', NULL, '\\x04', 0, 0, '', '',
                     0, 0);
                 INSERT INTO price_version VALUES (1, 'm', 'free', 0);
-                INSERT INTO ledger_account SELECT id, 'pocket', 0 FROM account",
+                INSERT INTO ledger_account (account_id, kind, balance) SELECT id, 'pocket', 0 FROM account",
             )
             .await;
         let mut faults = Faults::default();

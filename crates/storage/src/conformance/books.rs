@@ -7,13 +7,15 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices};
 
 use crate::audit::{AuditVisitor, LedgerAccount, LedgerBalance, Leg, OpenHold, TransferRow, TransferSubject};
 use crate::usage::UsageRow;
-use crate::{Lot, Refund, Storage};
+use crate::{Chain, Link, Lot, Refund, Storage};
 
 /// One tenant's book.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Book {
     /// Stored balances.
     pub balances: BTreeMap<LedgerAccount, Credits>,
+    /// What it says about its chain.
+    pub chain: Chain,
     /// Lots in the order in which they are spent.
     pub lots: Vec<Lot>,
     /// Open holds in order of id.
@@ -98,6 +100,13 @@ impl AuditVisitor for Books {
         );
         let before = book.balances.insert(balance.account, balance.balance);
         assert_eq!(before, None, "{:?} is shown twice", balance.account);
+    }
+
+    fn chain(&mut self, chain: Chain) {
+        let book = self.open_book();
+        assert!(book.lots.is_empty(), "the chain comes before lots");
+        assert_eq!(book.chain, Chain::default(), "the chain is shown twice");
+        book.chain = chain;
     }
 
     fn lot(&mut self, lot: &Lot) {
@@ -215,10 +224,23 @@ fn check(account: AccountId, book: &Book) {
     assert_eq!(total, 0, "{account}: the book does not sum to zero");
     let held: i64 = book.holds.iter().map(|hold| hold.amount.nanos()).sum();
     assert_eq!(held, book.balance(LedgerAccount::Hold), "{account}: open holds");
+    check_chain(account, book);
     check_lots(account, book);
     check_refunds(account, book);
     check_weeks(account, book, &legs, weeks);
     check_holds(account, book, legs);
+}
+
+/// Every transfer is in the chain, each behind the one before, up to the head.
+fn check_chain(account: AccountId, book: &Book) {
+    let mut chained: Vec<&TransferRow> = book.transfers.iter().collect();
+    chained.sort_by_key(|transfer| transfer.link.map(|link| link.sequence));
+    let head = chained.iter().fold(None, |head: Option<Link>, transfer| {
+        let expected = transfer.link_after(account, head);
+        assert_eq!(transfer.link, Some(expected), "{account}: {transfer:?}");
+        transfer.link
+    });
+    assert_eq!(book.chain, Chain { head, unchained: 0 }, "{account}");
 }
 
 /// Every grant and refund has its lot, what left lots was moved, and what lots have left is what the account has and

@@ -314,6 +314,8 @@ mod tests {
             revenue: Default::default(),
             overrun: Default::default(),
             crashed: 0,
+            chain_heads: 1,
+            unchained: 0,
             fault_count: 1,
             faults: vec!["I1: the balances do not sum to zero".to_owned()],
         };

@@ -274,6 +274,8 @@ pub fn check(check: &CheckView) -> String {
         ["revenue".to_owned(), format!("{} credits", check.revenue)],
         ["overrun".to_owned(), format!("{} credits", check.overrun)],
         ["cut off by crashes".to_owned(), check.crashed.to_string()],
+        ["chain heads".to_owned(), check.chain_heads.to_string()],
+        ["before the chains".to_owned(), check.unchained.to_string()],
     ];
     let faults: String = check
         .faults

@@ -1,0 +1,4 @@
+//! The ledger on both engines, read back by what trusts nothing that wrote it.
+
+mod books;
+mod tampered;
