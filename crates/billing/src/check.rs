@@ -73,7 +73,7 @@ pub async fn check_ledger(ledger: &dyn LedgerStore, reprice: bool) -> Result<Che
         reprice,
         ..Auditor::default()
     };
-    ledger.audit(&mut auditor).await?;
+    ledger.audit(None, &mut auditor).await?;
     Ok(auditor.report)
 }
 
@@ -100,15 +100,28 @@ struct Book {
     /// What open holds have of credits.
     held: i128,
     lots: Lots,
-    holds: HashMap<HoldId, HoldLegs>,
     weeks: HashMap<TransferId, Week>,
-    /// The week on whose allowance a hold draws.
+    /// What the calls of a week took of its allowance and did not give back.
+    drawn: HashMap<TransferId, i128>,
+    /// The week on whose allowance an open hold draws.
     draws: HashMap<HoldId, TransferId>,
-    rows: HashMap<HoldId, RowSums>,
+    /// What is read now.
+    entry: Entry,
+    resolved_without_row: u64,
     refunds: Vec<Refund>,
+    /// What refunds of a call say: to credits, then to an allowance.
+    refunded: HashMap<HoldId, [i128; 2]>,
     /// What the transfers of refunds moved: to credits, then to an allowance.
     given_back: HashMap<TransferId, [i128; 2]>,
     revenue_of_rows: i128,
+}
+
+/// The transfers and the usage row of one thing; a book has too many of them to keep.
+#[derive(Default)]
+struct Entry {
+    id: u128,
+    legs: Option<HoldLegs>,
+    row: Option<RowSums>,
 }
 
 /// Lots, and what made them and left them.
@@ -160,6 +173,7 @@ struct Week {
 }
 
 struct RowSums {
+    week: Option<TransferId>,
     held: i128,
     charge: i128,
     overrun: i128,
@@ -214,45 +228,86 @@ impl Auditor {
         }
     }
 
-    fn check_holds(&mut self) {
-        let holds = std::mem::take(&mut self.book.holds);
-        for (id, legs) in &holds {
-            self.check_hold(*id, legs);
+    /// Goes on to the transfers and the usage row of another thing; what was read of the one before is judged.
+    fn turn_to(&mut self, id: u128) {
+        if self.book.entry.id == id {
+            return;
         }
-        let rows = std::mem::take(&mut self.book.rows);
-        for (id, row) in &rows {
-            if row.overrun != 0 && !holds.contains_key(id) {
-                self.fault(
-                    "I9",
-                    format!("usage row {id} says {} of overrun, the ledger none", row.overrun),
-                );
+        let next = Entry {
+            id,
+            ..Entry::default()
+        };
+        let entry = std::mem::replace(&mut self.book.entry, next);
+        let id = HoldId::from_u128(entry.id);
+        if let Some(legs) = &entry.legs {
+            self.check_hold(id, legs);
+        }
+        match (&entry.legs, &entry.row) {
+            (Some(legs), Some(row)) => self.check_row(id, legs, row),
+            (Some(legs), None) => {
+                let is_resolved =
+                    legs.settled().is_some() || legs.released().is_some() || legs.overrun.is_some();
+                self.book.resolved_without_row += u64::from(is_resolved);
             }
-            if row.held != 0 && !holds.contains_key(id) {
-                self.fault(
-                    "I7",
-                    format!("usage row {id} has no hold: it was served without permission to spend"),
-                );
+            (None, Some(row)) => self.check_row_without_hold(id, row),
+            (None, None) => return,
+        }
+        if entry.row.is_some() && self.book.open.contains_key(&id) {
+            self.fault("I3", format!("hold {id} is open and has a usage row"));
+        }
+        if let Some(row) = &entry.row {
+            self.check_refunds_of(id, row);
+        }
+        self.draw(id, entry.legs.as_ref(), entry.row.as_ref());
+    }
+
+    fn check_row_without_hold(&mut self, id: HoldId, row: &RowSums) {
+        if row.overrun != 0 {
+            self.fault(
+                "I9",
+                format!("usage row {id} says {} of overrun, the ledger none", row.overrun),
+            );
+        }
+        if row.held != 0 {
+            self.fault(
+                "I7",
+                format!("usage row {id} has no hold: it was served without permission to spend"),
+            );
+        }
+    }
+
+    /// Notes what a call took of the allowance of its week.
+    fn draw(&mut self, id: HoldId, legs: Option<&HoldLegs>, row: Option<&RowSums>) {
+        let drawn = legs.map_or(0, |legs| legs.allowance.unwrap_or(0) - legs.returned.unwrap_or(0));
+        let given_back = self
+            .book
+            .refunded
+            .remove(&id)
+            .map_or(0, |[_, allowance]| allowance);
+        let open = self.book.draws.get(&id).copied();
+        match row.map_or(open, |row| row.week.or(open)) {
+            Some(week) => *self.book.drawn.entry(week).or_default() += drawn - given_back,
+            None => {
+                if drawn != 0 {
+                    self.fault("I12", format!("hold {id} draws on an allowance of no week"));
+                }
+                if given_back != 0 {
+                    self.fault(
+                        "I16",
+                        format!("a refund of {id} gives back an allowance of no week"),
+                    );
+                }
             }
         }
-        let mut resolved_without_row = 0_u64;
-        for (id, legs) in &holds {
-            let resolved = legs.settled().is_some() || legs.released().is_some() || legs.overrun.is_some();
-            match rows.get(id) {
-                None if resolved => resolved_without_row += 1,
-                Some(row) => self.check_row(*id, legs, row),
-                None => {}
-            }
-        }
+    }
+
+    fn check_resolved(&mut self) {
+        let resolved_without_row = std::mem::take(&mut self.book.resolved_without_row);
         if resolved_without_row > 0 {
             self.fault(
                 "I11",
                 format!("{resolved_without_row} resolved holds have no usage row"),
             );
-        }
-        for id in std::mem::take(&mut self.book.open).keys() {
-            if rows.contains_key(id) {
-                self.fault("I3", format!("hold {id} is open and has a usage row"));
-            }
         }
     }
 
@@ -317,28 +372,14 @@ impl Auditor {
             let rest = week.opened.unwrap_or(0) - week.closed.unwrap_or(0);
             left.insert(id, rest);
         }
-        let draws = std::mem::take(&mut self.book.draws);
-        let drawn: Vec<(HoldId, i128)> = self
-            .book
-            .holds
-            .iter()
-            .map(|(id, legs)| (*id, legs.allowance.unwrap_or(0) - legs.returned.unwrap_or(0)))
-            .filter(|(_, drawn)| *drawn != 0)
-            .collect();
-        for (hold, drawn) in drawn {
-            match draws.get(&hold).and_then(|week| left.get_mut(week)) {
+        for (week, drawn) in std::mem::take(&mut self.book.drawn) {
+            match left.get_mut(&week) {
                 Some(left) => *left -= drawn,
-                None => self.fault("I12", format!("hold {hold} draws on an allowance of no week")),
-            }
-        }
-        for refund in std::mem::take(&mut self.book.refunds) {
-            match draws.get(&refund.hold).and_then(|week| left.get_mut(week)) {
-                Some(left) => *left += nanos(refund.allowance),
-                None if refund.allowance.is_zero() => {}
-                None => {
-                    let id = refund.id;
-                    self.fault("I16", format!("refund {id} gives back an allowance of no week"));
-                }
+                None if drawn == 0 => {}
+                None => self.fault(
+                    "I12",
+                    format!("calls draw {drawn} on week {week}, which was never opened"),
+                ),
             }
         }
         let book = self
@@ -398,11 +439,10 @@ impl Auditor {
         }
     }
 
-    /// Each refund has its transfers and its call; no more is given back than was charged, and to where it came from.
+    /// Each refund has its transfers, and its call.
     fn check_refunds(&mut self) {
         let mut moved = std::mem::take(&mut self.book.given_back);
-        let mut sums: HashMap<HoldId, [i128; 2]> = HashMap::new();
-        for refund in &self.book.refunds.clone() {
+        for refund in std::mem::take(&mut self.book.refunds) {
             let parts = [nanos(refund.credits), nanos(refund.allowance)];
             let given = moved.remove(&refund.id).unwrap_or_default();
             if given != parts {
@@ -412,34 +452,28 @@ impl Auditor {
                     format!("refund {id} says {told} and {included}, the ledger {credits} and {allowance}");
                 self.fault("I16", detail);
             }
-            let sum = sums.entry(refund.hold).or_default();
-            for (sum, part) in sum.iter_mut().zip(parts) {
-                *sum += part;
-            }
         }
         for id in moved.keys() {
             self.fault("I16", format!("refund {id} is not written down"));
         }
-        let of_rows = self.book.rows.iter().map(|(id, row)| {
-            let paid = row.charge - row.included;
-            (*id, [paid, row.included], row.refunded)
-        });
-        for (id, most, told) in of_rows.collect::<Vec<_>>() {
-            let [credits, allowance] = sums.remove(&id).unwrap_or_default();
-            if [credits, allowance, told] == [0; 3] {
-                continue;
-            }
-            if credits > most[0] || allowance > most[1] || credits + allowance != told {
-                let [paid, included] = most;
-                let detail = format!(
-                    "usage row {id}: {credits} of {paid} paid and {allowance} of {included} included were given back, \
-                    it says {told}"
-                );
-                self.fault("I16", detail);
-            }
-        }
-        for id in sums.keys() {
+        for id in std::mem::take(&mut self.book.refunded).keys() {
             self.fault("I16", format!("a refund is of {id}, which has no usage row"));
+        }
+    }
+
+    /// No more of a call is given back than was charged, and to where it came from.
+    fn check_refunds_of(&mut self, id: HoldId, row: &RowSums) {
+        let [credits, allowance] = self.book.refunded.get(&id).copied().unwrap_or_default();
+        let (paid, included, told) = (row.charge - row.included, row.included, row.refunded);
+        if [credits, allowance, told] == [0; 3] {
+            return;
+        }
+        if credits > paid || allowance > included || credits + allowance != told {
+            let detail = format!(
+                "usage row {id}: {credits} of {paid} paid and {allowance} of {included} included were given back, \
+                it says {told}"
+            );
+            self.fault("I16", detail);
         }
     }
 
@@ -467,7 +501,7 @@ impl Auditor {
     }
 
     fn hold_leg(&mut self, id: HoldId, leg: Leg, amount: i128) {
-        let legs = self.book.holds.entry(id).or_default();
+        let legs = self.book.entry.legs.get_or_insert_default();
         let place = match leg {
             Leg::Hold => &mut legs.credits,
             Leg::Settle => &mut legs.paid,
@@ -633,6 +667,7 @@ impl AuditVisitor for Auditor {
         *self.book.computed.entry(transfer.debit).or_default() -= amount;
         *self.book.computed.entry(transfer.credit).or_default() += amount;
         *self.book.legs.entry(transfer.leg).or_default() += amount;
+        self.turn_to(transfer.subject.entry());
         match transfer.subject {
             TransferSubject::Grant(id) if matches!(transfer.leg, Leg::Grant | Leg::Promotion) => {
                 self.book.lots.made.insert(id, (transfer.leg, amount));
@@ -655,9 +690,7 @@ impl AuditVisitor for Auditor {
     fn usage(&mut self, row: &UsageRow) {
         self.report.usage_rows += 1;
         let (held, charge, overrun) = (nanos(row.held), nanos(row.charge), nanos(row.overrun));
-        if let Some(plan) = &row.plan {
-            self.book.draws.insert(row.id, plan.window);
-        }
+        self.turn_to(row.id.as_u128());
         self.report.revenue += charge;
         self.report.overrun += overrun;
         self.book.revenue_of_rows += charge;
@@ -686,21 +719,15 @@ impl AuditVisitor for Auditor {
                 );
             }
         }
-        if self
-            .book
-            .rows
-            .insert(
-                row.id,
-                RowSums {
-                    held,
-                    charge,
-                    overrun,
-                    included: nanos(row.included),
-                    refunded: nanos(row.refunded),
-                },
-            )
-            .is_some()
-        {
+        let sums = RowSums {
+            week: row.plan.as_ref().map(|plan| plan.window),
+            held,
+            charge,
+            overrun,
+            included: nanos(row.included),
+            refunded: nanos(row.refunded),
+        };
+        if self.book.entry.row.replace(sums).is_some() {
             self.fault("I3", format!("hold {} has two usage rows", row.id));
         }
         if self.reprice {
@@ -709,17 +736,22 @@ impl AuditVisitor for Auditor {
     }
 
     fn refund(&mut self, refund: &Refund) {
+        let sum = self.book.refunded.entry(refund.hold).or_default();
+        sum[0] += nanos(refund.credits);
+        sum[1] += nanos(refund.allowance);
         self.book.refunds.push(refund.clone());
     }
 
     fn account_end(&mut self) {
+        // Nothing has this id: it judges what was read last.
+        self.turn_to(u128::MAX);
+        self.check_resolved();
         self.check_chain();
         self.check_refunds();
         self.check_revenue();
         self.check_balances();
         self.check_lots();
         self.check_weeks();
-        self.check_holds();
     }
 
     fn unreadable(&mut self, what: String) {

@@ -4,6 +4,7 @@
 
 #![deny(clippy::float_arithmetic)]
 
+pub mod audit;
 pub mod chain;
 pub mod check;
 pub mod hold;
@@ -14,6 +15,7 @@ pub mod statement;
 pub mod sweep;
 pub mod verdict;
 
+pub use audit::{AuditReport, Difference, Scope, audit_ledger};
 pub use check::{CheckReport, Fault, check_ledger};
 pub use hold::{Charge, Hold, HoldRequest, Preview, Terms};
 pub use plans::{Plan, Plans};

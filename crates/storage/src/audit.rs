@@ -332,8 +332,9 @@ pub struct OpenHold {
 }
 
 /// Is shown the books. For each account, in this order: `account`, its `balance`s, its `chain`, its `lot`s, its open
-/// `hold`s, its `transfer`s, `usage` rows and `refund`s in any order, `account_end`. All `price`s come before the first
-/// account.
+/// `hold`s, its `refund`s, its `transfer`s and `usage` rows, `account_end`. Transfers and usage rows come in ascending
+/// order of the 128 bits of what they belong to, a call's transfers before its usage row. All `price`s come before the
+/// first account.
 pub trait AuditVisitor: Send {
     /// A price version.
     fn price(&mut self, version: PriceVersion, model: &str, prices: &Prices);

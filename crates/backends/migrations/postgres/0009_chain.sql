@@ -18,18 +18,20 @@ UPDATE ledger_account SET unchained = counted.transfers
 CREATE FUNCTION before_first() RETURNS BYTEA LANGUAGE sql IMMUTABLE AS
 $$ SELECT '\x0000000000000000000000000000000000000000000000000000000000000000'::bytea $$;
 
--- The hash of a transfer behind another; storage/src/chain.rs says of which bytes.
+-- The hash of a transfer behind another; storage/src/chain.rs says of which bytes. Not in plain SQL: such a function is
+-- planned anew by every statement that calls it.
 CREATE FUNCTION transfer_hash(
     p_previous BYTEA, p_account BYTEA, p_sequence BIGINT, p_entry BYTEA, p_leg SMALLINT, p_subject TEXT, p_debit TEXT,
     p_credit TEXT, p_amount BIGINT, p_at BIGINT, p_price_version BIGINT
-) RETURNS BYTEA LANGUAGE sql IMMUTABLE AS $$
-    SELECT sha256('tollgate transfer 1'::bytea || p_previous || p_account || int8send(p_sequence) || p_entry
+) RETURNS BYTEA LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN sha256('tollgate transfer 1'::BYTEA || p_previous || p_account || int8send(p_sequence) || p_entry
         || int2send(p_leg) || int8send(p_amount) || int8send(p_at)
-        || CASE WHEN p_price_version IS NULL THEN '\x00'::bytea ELSE '\x01'::bytea || int8send(p_price_version) END
+        || CASE WHEN p_price_version IS NULL THEN '\x00'::BYTEA ELSE '\x01'::BYTEA || int8send(p_price_version) END
         || int2send(octet_length(p_subject)::SMALLINT) || convert_to(p_subject, 'UTF8')
         || int2send(octet_length(p_debit)::SMALLINT) || convert_to(p_debit, 'UTF8')
-        || int2send(octet_length(p_credit)::SMALLINT) || convert_to(p_credit, 'UTF8'))
-$$;
+        || int2send(octet_length(p_credit)::SMALLINT) || convert_to(p_credit, 'UTF8'));
+END $$;
 
 -- Takes a hold out of credits alone. Denied: held is false, available is what there is, and nothing was written.
 CREATE OR REPLACE FUNCTION take_hold(

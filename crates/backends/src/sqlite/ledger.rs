@@ -104,9 +104,9 @@ impl LedgerStore for Sqlite {
         Ok(voided)
     }
 
-    async fn audit(&self, visitor: &mut dyn AuditVisitor) -> Result<()> {
+    async fn audit(&self, account: Option<AccountId>, visitor: &mut dyn AuditVisitor) -> Result<()> {
         self.flush(true).await?;
-        audit::audit(self, visitor).await
+        audit::audit(self, account, visitor).await
     }
 }
 

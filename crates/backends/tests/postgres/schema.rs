@@ -148,7 +148,7 @@ fn an_audit_names_what_it_cannot_read() {
     database.block_on(async {
         let storage = one_account(&database, 100).await;
         let mut faults = Faults::default();
-        storage.ledger.audit(&mut faults).await.unwrap();
+        storage.ledger.audit(None, &mut faults).await.unwrap();
         assert_eq!(faults.0, Vec::<String>::new());
         database
             .execute(
@@ -164,7 +164,7 @@ fn an_audit_names_what_it_cannot_read() {
             )
             .await;
         let mut faults = Faults::default();
-        storage.ledger.audit(&mut faults).await.unwrap();
+        storage.ledger.audit(None, &mut faults).await.unwrap();
         assert_eq!(faults.0.len(), 6, "{:#?}", faults.0);
         assert!(faults.0.iter().any(|fault| fault.contains("acct_ff000000")), "{:#?}", faults.0);
         assert_eq!(storage.ledger.balance(ACCOUNT).await.unwrap_err().kind, StorageErrorKind::Corrupt);

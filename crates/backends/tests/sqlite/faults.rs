@@ -136,7 +136,7 @@ fn audit_tells_what_cannot_be_read() {
         }
         let storage = directory.path().open().await.unwrap();
         let mut unreadable = Unreadable::default();
-        storage.ledger.audit(&mut unreadable).await.unwrap();
+        storage.ledger.audit(None, &mut unreadable).await.unwrap();
         let expected = ["words", "'gold'", "an id of 2 bytes", "'gift'", "'lost'"];
         assert_eq!(unreadable.0.len(), expected.len(), "{:?}", unreadable.0);
         for text in expected {

@@ -334,13 +334,14 @@ impl LedgerStore for Books {
         Ok(over.len() as u64)
     }
 
-    async fn audit(&self, visitor: &mut dyn AuditVisitor) -> Result<()> {
+    async fn audit(&self, only: Option<AccountId>, visitor: &mut dyn AuditVisitor) -> Result<()> {
         let pages = self.pages();
         for (version, prices) in &pages.prices {
             visitor.price(*version, "maker/model", prices);
         }
         let mut accounts: Vec<AccountId> = pages.balances.keys().map(|(account, _)| *account).collect();
         accounts.dedup();
+        accounts.retain(|account| only.is_none_or(|only| only == *account));
         for account in accounts {
             visitor.account(account);
             for ((_, ledger), nanos) in pages.balances.iter().filter(|((owner, _), _)| *owner == account) {
@@ -366,15 +367,21 @@ impl LedgerStore for Books {
                     expires_at,
                 });
             }
-            for row in transfers {
-                visitor.transfer(row);
-            }
-            for row in pages.rows.iter().filter(|row| row.account == account) {
-                visitor.usage(row);
-            }
             for refund in pages.refunds.iter().filter(|refund| refund.account == account) {
                 visitor.refund(refund);
             }
+            let mut transfers = transfers;
+            transfers.sort_by_key(|row| row.subject.entry());
+            let mut rows: Vec<&UsageRow> = pages.rows.iter().filter(|row| row.account == account).collect();
+            rows.sort_by_key(|row| row.id);
+            let mut rows = rows.into_iter().peekable();
+            for row in transfers {
+                while let Some(earlier) = rows.next_if(|usage| usage.id.as_u128() < row.subject.entry()) {
+                    visitor.usage(earlier);
+                }
+                visitor.transfer(row);
+            }
+            rows.for_each(|row| visitor.usage(row));
             visitor.account_end();
         }
         Ok(())

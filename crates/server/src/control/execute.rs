@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate_billing::check_ledger;
 use tollgate_billing::plans::{self, Wish};
+use tollgate_billing::{Scope, check_ledger};
 use tollgate_storage::report::Span;
 use tollgate_storage::{
     Account, AccountState, Cadence, Compat, KeyMode, Limits, StorageError, StorageErrorKind, Subscription,
@@ -14,7 +14,7 @@ use super::view::{
     AccountView, BalanceView, CheckView, CreatedKeyView, EventView, KeyView, ModelView, PlanView, Reply,
     SubscriptionView,
 };
-use super::{Command, NewLimit, SubscriptionWish, credits, reports};
+use super::{Command, NewLimit, SubscriptionWish, credits, receipts, reports};
 use crate::wiring::Domains;
 
 /// Carries out a command.
@@ -120,6 +120,17 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
             Ok(Reply::Statement(Box::new(statement)))
         }
         Command::ListModels => Ok(Reply::Models(list_models(domains))),
+        Command::AuditLedger { account, from, to } => {
+            if let Some(account) = account {
+                find(domains, account).await?;
+            }
+            let scope = Scope { account, from, to };
+            Ok(Reply::Audit(receipts::audit(domains, scope).await?))
+        }
+        Command::ShowReceipt { request } => {
+            let receipt = receipts::receipt(domains, request).await?;
+            Ok(Reply::Receipt(Box::new(receipt)))
+        }
         Command::CheckLedger { reprice } => {
             let report = check_ledger(&*domains.storage.ledger, reprice)
                 .await

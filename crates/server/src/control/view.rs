@@ -1,5 +1,6 @@
 //! What commands answer. The command line prints it as a table or as JSON.
 
+use super::receipts::{AuditView, ReceiptView};
 use serde::{Deserialize, Serialize};
 use tollgate_billing::{CheckReport, Plan};
 use tollgate_storage::audit::{TransferRow, TransferSubject};
@@ -48,6 +49,10 @@ pub enum Reply {
     Models(Vec<ModelView>),
     /// What the check found.
     Check(CheckView),
+    /// What the audit found.
+    Audit(AuditView),
+    /// A charge with its arithmetic.
+    Receipt(Box<ReceiptView>),
 }
 
 /// An account.

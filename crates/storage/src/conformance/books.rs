@@ -49,7 +49,7 @@ impl Books {
     /// Audits the engine and checks every invariant of the books.
     pub async fn read(storage: &Storage) -> Books {
         let mut books = Books::default();
-        storage.ledger.audit(&mut books).await.unwrap();
+        storage.ledger.audit(None, &mut books).await.unwrap();
         assert_eq!(books.current, None, "the last book is not ended");
         for (account, book) in &mut books.books {
             book.lots.sort_by(Lot::burns_before);
@@ -126,16 +126,33 @@ impl AuditVisitor for Books {
     }
 
     fn transfer(&mut self, transfer: TransferRow) {
-        self.open_book().transfers.push(transfer);
+        let book = self.open_book();
+        let entry = transfer.subject.entry();
+        let before = book.transfers.last().map(|row| row.subject.entry());
+        let row = book.usage.last().map(|row| row.id.as_u128());
+        assert!(before <= Some(entry), "{transfer:?} comes behind {before:?}");
+        assert!(row < Some(entry), "{transfer:?} comes behind a later usage row");
+        book.transfers.push(transfer);
     }
 
     fn usage(&mut self, row: &UsageRow) {
         assert_eq!(Some(row.account), self.current, "a row of another account");
-        self.open_book().usage.push(row.clone());
+        let book = self.open_book();
+        let before = book.transfers.last().map(|row| row.subject.entry());
+        assert!(
+            before <= Some(row.id.as_u128()),
+            "{row:?} comes behind later transfers"
+        );
+        book.usage.push(row.clone());
     }
 
     fn refund(&mut self, refund: &Refund) {
         assert_eq!(Some(refund.account), self.current, "a refund of another account");
+        let book = self.open_book();
+        assert!(
+            book.transfers.is_empty() && book.usage.is_empty(),
+            "refunds come before rows"
+        );
         self.open_book().refunds.push(refund.clone());
     }
 

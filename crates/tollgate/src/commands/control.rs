@@ -244,7 +244,7 @@ fn verdict(check: &CheckView) -> Exit {
 
 /// Carries out a command, here or in the server that has the data; `known` says where to look when what it names does
 /// not exist.
-fn send(place: Place, command: Command, known: &str) -> Result<Reply, Failure> {
+pub(super) fn send(place: Place, command: Command, known: &str) -> Result<Reply, Failure> {
     let config = start(place)?;
     control::run(&config, command).map_err(|error| refused(error, known))
 }
@@ -278,6 +278,8 @@ pub(super) fn unexpected(reply: &Reply) -> Failure {
         Reply::Transfers(_) | Reply::UsageRows(_) | Reply::Statement(_) => "about the books",
         Reply::Models(_) => "about models",
         Reply::Check(_) => "about the ledger",
+        Reply::Audit(_) => "about charges",
+        Reply::Receipt(_) => "about a charge",
     };
     Failure::failed(format!(
         "The server answered {kind}, which was not asked. Use the command line of the server's own version."

@@ -7,13 +7,16 @@ use tollgate_backends::postgres::{self, PostgresConfig};
 use tollgate_backends::sqlite::{self, SqliteConfig};
 use tollgate_billing::check_ledger;
 use tollgate_storage::{
-    Account, AccountState, Grant, HoldOutcome, Limits, LotTerms, NewHold, Settlement, Storage,
+    Account, AccountState, Cadence, Grant, HoldOutcome, Limits, LotTerms, NewHold, NewSubscription, Payer,
+    PriceRecord, Product, Settlement, Storage,
 };
 use tollgate_testkit::gateway::{Database, execute_embedded};
 use tollgate_types::clock::ManualClock;
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timestamp, Usage};
+use tollgate_types::{
+    AccountId, Credits, HoldId, PriceVersion, Prices, RequestId, SubscriptionId, Timestamp, Usage,
+};
 
 /// 2026-11-20, 13:30:00 UTC.
 pub const START: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
@@ -104,6 +107,34 @@ impl Books {
         self.place.execute(unguarded).await;
         self.place.execute(statements).await;
         self.storage = self.place.open().await;
+    }
+
+    /// Records these prices as [`VERSION`].
+    pub async fn price(&self, prices: Prices) {
+        let record = PriceRecord {
+            version: VERSION,
+            model: "maker/model".to_owned(),
+            prices,
+            created_at: START,
+        };
+        self.storage.prices.record(vec![record]).await.unwrap();
+    }
+
+    /// A plan of so many nano-credits a week, which somebody else pays for.
+    pub async fn subscribe(&self, account: AccountId, weekly: i64) {
+        let new = NewSubscription {
+            id: SubscriptionId::from_u128(account.as_u128()),
+            account,
+            product: Product::Plan,
+            subject: Arc::from("lite"),
+            price: Credits::from_nanos(30),
+            cadence: Cadence::Yearly,
+            payer: Payer::Provider,
+            allowance: Credits::from_nanos(weekly),
+            anchor: START,
+            paid_through: Timestamp::from_micros(i64::MAX),
+        };
+        self.storage.subscriptions.subscribe(new).await.unwrap();
     }
 
     /// The faults that a check finds.
