@@ -157,7 +157,7 @@ pub enum Command {
         /// Before.
         to: Option<Timestamp>,
         /// The last one of the page before.
-        after: Option<TransferView>,
+        after: Option<Box<TransferView>>,
     },
     /// A page of an account's usage rows, newest first.
     ListUsage {

@@ -54,6 +54,7 @@ BEGIN
     END LOOP;
 END $$";
 
+#[expect(clippy::print_stdout, reason = "the figures are the result")]
 async fn a_million(engine: Engine) {
     let mut books = Books::open(engine).await;
     books
