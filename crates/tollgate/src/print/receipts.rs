@@ -1,6 +1,8 @@
 //! Receipts and what shows that they are right, for people.
 
+use tollgate_server::control::TransferView;
 use tollgate_server::control::receipts::{AuditView, ReceiptView, VerifyView};
+use tollgate_types::Credits;
 
 use super::tables::{aligned, shown};
 
@@ -34,117 +36,92 @@ pub fn audit(audit: &AuditView) -> String {
 
 /// One charge, line by line.
 pub fn receipt(receipt: &ReceiptView) -> String {
-    let counted = if receipt.estimated {
-        "the gateway (estimated)"
-    } else {
-        "the provider"
-    };
-    let head = [
-        ["call".to_owned(), receipt.id.to_string()],
-        ["request".to_owned(), receipt.request_id.to_string()],
-        ["account".to_owned(), receipt.account_id.to_string()],
-        [
-            "model".to_owned(),
-            format!("{} at {}", shown(&receipt.model), shown(&receipt.endpoint)),
-        ],
-        [
-            "ended".to_owned(),
-            format!("{} {}", receipt.ended_at, receipt.outcome),
-        ],
-        ["counted by".to_owned(), counted.to_owned()],
-        ["prices".to_owned(), receipt.price_version.clone()],
-    ];
-    let mut lines: Vec<[String; 2]> = receipt
-        .lines
-        .iter()
-        .map(|line| {
-            let product = format!("{} × {} = {}", line.tokens, nanos(line.price), line.product);
-            [line.class.clone(), product]
-        })
-        .collect();
-    lines.push(["sum".to_owned(), receipt.sum.clone()]);
-    lines.push([
-        "cost".to_owned(),
-        format!(
-            "⌈{} ÷ 1000000⌉ = {} = {} credits",
-            receipt.sum,
-            nanos(receipt.cost),
-            receipt.cost
-        ),
-    ]);
-    let plan = receipt
-        .plan_name
-        .as_deref()
-        .map_or("no plan".to_owned(), |plan| format!("plan {}", shown(plan)));
-    let held = nanos(receipt.held_credits) + nanos(receipt.held_allowance);
-    lines.extend([
-        [
-            "held".to_owned(),
-            format!(
-                "{} of credits + {} of an allowance ({plan})",
-                nanos(receipt.held_credits),
-                nanos(receipt.held_allowance)
-            ),
-        ],
-        [
-            "charge".to_owned(),
-            format!(
-                "the smaller of {} and {held} = {}",
-                nanos(receipt.cost),
-                nanos(receipt.charge)
-            ),
-        ],
-        [
-            "allowance pays".to_owned(),
-            format!(
-                "the smaller of {} and {} = {}",
-                nanos(receipt.charge),
-                nanos(receipt.held_allowance),
-                nanos(receipt.included)
-            ),
-        ],
-        [
-            "credits pay".to_owned(),
-            format!(
-                "{} - {} = {}",
-                nanos(receipt.charge),
-                nanos(receipt.included),
-                nanos(receipt.paid)
-            ),
-        ],
-        ["operator bears".to_owned(), nanos(receipt.overrun).to_string()],
-        ["given back".to_owned(), nanos(receipt.refunded).to_string()],
-    ]);
     let long = receipt.long_prompt_above.map(|above| {
         format!("The prompt has more than {above} tokens: the prices are those of long prompts.\n")
     });
-    let transfers: Vec<[String; 4]> = receipt
-        .transfers
-        .iter()
-        .map(|transfer| {
-            let place = transfer
-                .sequence
-                .map_or("no place".to_owned(), |place| format!("place {place}"));
-            let moves = format!("{} → {}", transfer.debit, transfer.credit);
-            [
-                transfer.leg.clone(),
-                moves,
-                nanos(transfer.amount).to_string(),
-                place,
-            ]
-        })
-        .collect();
+    let transfers: Vec<[String; 4]> = receipt.transfers.iter().map(transfer).collect();
     let verdict = match receipt.matches {
         true => "The books say the same.\n",
         false => "THE BOOKS SAY SOMETHING ELSE: run `tollgate ledger audit`.\n",
     };
     format!(
-        "{}\nnano-credits, tokens × price for 1,000,000:\n{}{}\ntransfers:\n{}\n{verdict}",
-        aligned(&head),
+        "{}\nnano-credits, tokens × price for 1,000,000:\n{}{}{}\ntransfers:\n{}\n{verdict}",
+        aligned(&head(receipt)),
         long.unwrap_or_default(),
-        aligned(&lines),
+        aligned(&cost(receipt)),
+        aligned(&split(receipt)),
         aligned(&transfers),
     )
+}
+
+fn head(receipt: &ReceiptView) -> [[String; 2]; 7] {
+    let counted = match receipt.estimated {
+        true => "the gateway (estimated)",
+        false => "the provider",
+    };
+    let model = format!("{} at {}", shown(&receipt.model), shown(&receipt.endpoint));
+    [
+        ["call", &receipt.id.to_string()],
+        ["request", &receipt.request_id.to_string()],
+        ["account", &receipt.account_id.to_string()],
+        ["model", &model],
+        ["ended", &format!("{} {}", receipt.ended_at, receipt.outcome)],
+        ["counted by", counted],
+        ["prices", &receipt.price_version],
+    ]
+    .map(|line| line.map(str::to_owned))
+}
+
+/// What the tokens cost, class by class.
+fn cost(receipt: &ReceiptView) -> Vec<[String; 2]> {
+    let classes = receipt.lines.iter().map(|line| {
+        let product = format!("{} × {} = {}", line.tokens, line.price.nanos(), line.product);
+        [line.class.clone(), product]
+    });
+    let (sum, cost) = (&receipt.sum, receipt.cost);
+    let rounded = format!("⌈{sum} ÷ 1000000⌉ = {} = {cost} credits", cost.nanos());
+    let sums = [["sum", sum], ["cost", &rounded]];
+    classes.chain(sums.map(|line| line.map(str::to_owned))).collect()
+}
+
+/// Who pays it.
+fn split(receipt: &ReceiptView) -> [[String; 2]; 6] {
+    let nanos = |amount: Credits| amount.nanos();
+    let (credits, allowance) = (nanos(receipt.held_credits), nanos(receipt.held_allowance));
+    let (charge, included, paid) = (
+        nanos(receipt.charge),
+        nanos(receipt.included),
+        nanos(receipt.paid),
+    );
+    let plan = receipt
+        .plan_name
+        .as_deref()
+        .map_or_else(|| "no plan".to_owned(), |plan| format!("plan {}", shown(plan)));
+    let held = format!("{credits} of credits + {allowance} of an allowance ({plan})");
+    let cost = nanos(receipt.cost);
+    let smaller = |one: i64, other: i64, result: i64| format!("the smaller of {one} and {other} = {result}");
+    [
+        ["held", &held],
+        ["charge", &smaller(cost, credits + allowance, charge)],
+        ["allowance pays", &smaller(charge, allowance, included)],
+        ["credits pay", &format!("{charge} - {included} = {paid}")],
+        ["operator bears", &nanos(receipt.overrun).to_string()],
+        ["given back", &nanos(receipt.refunded).to_string()],
+    ]
+    .map(|line| line.map(str::to_owned))
+}
+
+fn transfer(transfer: &TransferView) -> [String; 4] {
+    let place = transfer
+        .sequence
+        .map_or_else(|| "no place".to_owned(), |place| format!("place {place}"));
+    let moves = format!("{} → {}", transfer.debit, transfer.credit);
+    [
+        transfer.leg.clone(),
+        moves,
+        transfer.amount.nanos().to_string(),
+        place,
+    ]
 }
 
 /// What is in the chains of an export.
@@ -172,8 +149,4 @@ pub fn verified(view: &VerifyView) -> String {
         .map(|fault| format!("FAULT {}\n", shown(fault)))
         .collect();
     format!("{verdict}{}{}{faults}", aligned(&facts), aligned(&chains))
-}
-
-fn nanos(amount: tollgate_types::Credits) -> i64 {
-    amount.nanos()
 }

@@ -92,11 +92,8 @@ async fn exports_are_verified_without_the_database() {
         assert_eq!((code, &found["clean"]), (0, &json!(true)), "{found}");
         let chain = |found: &Value| {
             let chains = found["chains"].as_array().unwrap().iter();
-            chains
-                .filter(|chain| chain["account_id"] == account)
-                .cloned()
-                .next()
-                .unwrap()
+            let mut mine = chains.filter(|chain| chain["account_id"] == account);
+            mine.next().cloned().unwrap()
         };
         assert_eq!(
             [&chain(&found)["first"], &chain(&found)["last"]],

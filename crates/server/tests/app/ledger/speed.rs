@@ -80,6 +80,8 @@ async fn a_million(engine: Engine) {
         Engine::Postgres => books.falsify(IN_POSTGRES).await,
     }
     let clock = SystemClock::default();
+    // The most memory is counted anew.
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = memory();
     let (wall, cpu) = (clock.monotonic_micros(), cpu());
     let report = check_ledger(&*books.storage.ledger, false).await.unwrap();
@@ -87,7 +89,9 @@ async fn a_million(engine: Engine) {
     assert!(report.is_clean(), "{:?}", report.faults);
     assert_eq!((report.transfers, report.chain_heads), (TRANSFERS, 100));
     let (grown, [wall, cpu]) = (memory().saturating_sub(before), spent);
-    println!("{engine:?}: check {wall:.1?}, {cpu:.1?} CPU of this process, peak memory + {grown} KiB");
+    println!(
+        "{engine:?}: check {wall:.1?}, {cpu:.1?} CPU of this process, peak memory {before} + {grown} KiB"
+    );
     let (started, cpu) = (clock.monotonic_micros(), self::cpu());
     let audit = audit_ledger(&*books.storage.ledger, Scope::default())
         .await
