@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use sqlx::FromRow;
 use tollgate_storage::{
-    Account, AccountState, Cadence, Claim, Claimed, Compat, Key, KeyMode, KeyState, Limits, Lot, LotKind,
-    LotTerms, NewSubscription, NextPlan, Payer, PlanUse, PriceRecord, Product, Refund, Result, StorageError,
-    StorageErrorKind, StoredResponse, Subscription, SubscriptionEvent, SubscriptionState, UsageRow,
+    Account, AccountState, Cadence, Claim, Claimed, Compat, Key, KeyMode, KeyState, Limits, Link, Lot,
+    LotKind, LotTerms, NewSubscription, NextPlan, Payer, PlanUse, PriceRecord, Product, Refund, Result,
+    StorageError, StorageErrorKind, StoredResponse, Subscription, SubscriptionEvent, SubscriptionState,
+    TransferHash, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
@@ -82,6 +83,28 @@ pub(crate) fn prices_from(column: &str) -> Result<Prices> {
                 .with_named(name, price.ok_or_else(unreadable)?)
                 .map_err(|_| unreadable())
         })
+}
+
+/// The link in the columns of a transfer or of the end of a chain: all three or, before the first, none.
+pub(crate) fn link_from(
+    sequence: Option<i64>,
+    previous: Option<&[u8]>,
+    hash: Option<&[u8]>,
+) -> Result<Option<Link>> {
+    let hash_from = |bytes: &[u8]| {
+        let hash =
+            <[u8; 32]>::try_from(bytes).map_err(|_| corrupt(format!("a hash of {} bytes", bytes.len())));
+        hash.map(TransferHash)
+    };
+    match (sequence.filter(|sequence| *sequence != 0), previous, hash) {
+        (Some(sequence), Some(previous), Some(hash)) => Ok(Some(Link {
+            sequence,
+            previous: hash_from(previous)?,
+            hash: hash_from(hash)?,
+        })),
+        (None, None, None) => Ok(None),
+        _ => Err(corrupt("a link of a chain that is not whole")),
+    }
 }
 
 /// A row of `account`.

@@ -5,12 +5,14 @@ use std::fmt;
 
 use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
 use tollgate_storage::{
-    AuditVisitor, LedgerAccount, LedgerBalance, LedgerStore, Lot, Refund, StorageError, UsageRow,
+    AuditVisitor, Chain, LedgerAccount, LedgerBalance, LedgerStore, Lot, Refund, StorageError, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::money::Discount;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices};
+
+use crate::chain::ChainFollower;
 
 /// Most faults that are listed; all are counted.
 const LISTED: usize = 100;
@@ -47,6 +49,10 @@ pub struct CheckReport {
     pub overrun: i128,
     /// Usage rows that a crash left without a charge.
     pub crashed: u64,
+    /// Chains of transfers that have an end.
+    pub chain_heads: u64,
+    /// Transfers that were made before there were chains.
+    pub unchained: u64,
     /// How many faults there are.
     pub fault_count: u64,
     /// The first of them.
@@ -60,14 +66,14 @@ impl CheckReport {
     }
 }
 
-/// Checks invariants I1–I4, I6–I9, I11, I12, I15 and I16; with `reprice` also I13, which prices every row again. (That a refusal writes
+/// Checks invariants I1–I4, I6–I9, I11, I12 and I14–I16; with `reprice` also I13, which prices every row again. (That a refusal writes
 /// nothing, I5, cannot be seen in the books; tests show it.)
 pub async fn check_ledger(ledger: &dyn LedgerStore, reprice: bool) -> Result<CheckReport, StorageError> {
     let mut auditor = Auditor {
         reprice,
         ..Auditor::default()
     };
-    ledger.audit(&mut auditor).await?;
+    ledger.audit(None, &mut auditor).await?;
     Ok(auditor.report)
 }
 
@@ -83,6 +89,9 @@ struct Auditor {
 #[derive(Default)]
 struct Book {
     account: Option<AccountId>,
+    /// What it says about its chain, and what its transfers are.
+    chain: Chain,
+    follower: Option<ChainFollower>,
     stored: HashMap<LedgerAccount, i128>,
     computed: HashMap<LedgerAccount, i128>,
     /// Sums of transfers by step.
@@ -91,15 +100,28 @@ struct Book {
     /// What open holds have of credits.
     held: i128,
     lots: Lots,
-    holds: HashMap<HoldId, HoldLegs>,
     weeks: HashMap<TransferId, Week>,
-    /// The week on whose allowance a hold draws.
+    /// What the calls of a week took of its allowance and did not give back.
+    drawn: HashMap<TransferId, i128>,
+    /// The week on whose allowance an open hold draws.
     draws: HashMap<HoldId, TransferId>,
-    rows: HashMap<HoldId, RowSums>,
+    /// What is read now.
+    entry: Entry,
+    resolved_without_row: u64,
     refunds: Vec<Refund>,
+    /// What refunds of a call say: to credits, then to an allowance.
+    refunded: HashMap<HoldId, [i128; 2]>,
     /// What the transfers of refunds moved: to credits, then to an allowance.
     given_back: HashMap<TransferId, [i128; 2]>,
     revenue_of_rows: i128,
+}
+
+/// The transfers and the usage row of one thing; a book has too many of them to keep.
+#[derive(Default)]
+struct Entry {
+    id: u128,
+    legs: Option<HoldLegs>,
+    row: Option<RowSums>,
 }
 
 /// Lots, and what made them and left them.
@@ -151,6 +173,7 @@ struct Week {
 }
 
 struct RowSums {
+    week: Option<TransferId>,
     held: i128,
     charge: i128,
     overrun: i128,
@@ -205,45 +228,86 @@ impl Auditor {
         }
     }
 
-    fn check_holds(&mut self) {
-        let holds = std::mem::take(&mut self.book.holds);
-        for (id, legs) in &holds {
-            self.check_hold(*id, legs);
+    /// Goes on to the transfers and the usage row of another thing; what was read of the one before is judged.
+    fn turn_to(&mut self, id: u128) {
+        if self.book.entry.id == id {
+            return;
         }
-        let rows = std::mem::take(&mut self.book.rows);
-        for (id, row) in &rows {
-            if row.overrun != 0 && !holds.contains_key(id) {
-                self.fault(
-                    "I9",
-                    format!("usage row {id} says {} of overrun, the ledger none", row.overrun),
-                );
+        let next = Entry {
+            id,
+            ..Entry::default()
+        };
+        let entry = std::mem::replace(&mut self.book.entry, next);
+        let id = HoldId::from_u128(entry.id);
+        if let Some(legs) = &entry.legs {
+            self.check_hold(id, legs);
+        }
+        match (&entry.legs, &entry.row) {
+            (Some(legs), Some(row)) => self.check_row(id, legs, row),
+            (Some(legs), None) => {
+                let is_resolved =
+                    legs.settled().is_some() || legs.released().is_some() || legs.overrun.is_some();
+                self.book.resolved_without_row += u64::from(is_resolved);
             }
-            if row.held != 0 && !holds.contains_key(id) {
-                self.fault(
-                    "I7",
-                    format!("usage row {id} has no hold: it was served without permission to spend"),
-                );
+            (None, Some(row)) => self.check_row_without_hold(id, row),
+            (None, None) => return,
+        }
+        if entry.row.is_some() && self.book.open.contains_key(&id) {
+            self.fault("I3", format!("hold {id} is open and has a usage row"));
+        }
+        if let Some(row) = &entry.row {
+            self.check_refunds_of(id, row);
+        }
+        self.draw(id, entry.legs.as_ref(), entry.row.as_ref());
+    }
+
+    fn check_row_without_hold(&mut self, id: HoldId, row: &RowSums) {
+        if row.overrun != 0 {
+            self.fault(
+                "I9",
+                format!("usage row {id} says {} of overrun, the ledger none", row.overrun),
+            );
+        }
+        if row.held != 0 {
+            self.fault(
+                "I7",
+                format!("usage row {id} has no hold: it was served without permission to spend"),
+            );
+        }
+    }
+
+    /// Notes what a call took of the allowance of its week.
+    fn draw(&mut self, id: HoldId, legs: Option<&HoldLegs>, row: Option<&RowSums>) {
+        let drawn = legs.map_or(0, |legs| legs.allowance.unwrap_or(0) - legs.returned.unwrap_or(0));
+        let given_back = self
+            .book
+            .refunded
+            .remove(&id)
+            .map_or(0, |[_, allowance]| allowance);
+        let open = self.book.draws.get(&id).copied();
+        match row.map_or(open, |row| row.week.or(open)) {
+            Some(week) => *self.book.drawn.entry(week).or_default() += drawn - given_back,
+            None => {
+                if drawn != 0 {
+                    self.fault("I12", format!("hold {id} draws on an allowance of no week"));
+                }
+                if given_back != 0 {
+                    self.fault(
+                        "I16",
+                        format!("a refund of {id} gives back an allowance of no week"),
+                    );
+                }
             }
         }
-        let mut resolved_without_row = 0_u64;
-        for (id, legs) in &holds {
-            let resolved = legs.settled().is_some() || legs.released().is_some() || legs.overrun.is_some();
-            match rows.get(id) {
-                None if resolved => resolved_without_row += 1,
-                Some(row) => self.check_row(*id, legs, row),
-                None => {}
-            }
-        }
+    }
+
+    fn check_resolved(&mut self) {
+        let resolved_without_row = std::mem::take(&mut self.book.resolved_without_row);
         if resolved_without_row > 0 {
             self.fault(
                 "I11",
                 format!("{resolved_without_row} resolved holds have no usage row"),
             );
-        }
-        for id in std::mem::take(&mut self.book.open).keys() {
-            if rows.contains_key(id) {
-                self.fault("I3", format!("hold {id} is open and has a usage row"));
-            }
         }
     }
 
@@ -308,28 +372,14 @@ impl Auditor {
             let rest = week.opened.unwrap_or(0) - week.closed.unwrap_or(0);
             left.insert(id, rest);
         }
-        let draws = std::mem::take(&mut self.book.draws);
-        let drawn: Vec<(HoldId, i128)> = self
-            .book
-            .holds
-            .iter()
-            .map(|(id, legs)| (*id, legs.allowance.unwrap_or(0) - legs.returned.unwrap_or(0)))
-            .filter(|(_, drawn)| *drawn != 0)
-            .collect();
-        for (hold, drawn) in drawn {
-            match draws.get(&hold).and_then(|week| left.get_mut(week)) {
+        for (week, drawn) in std::mem::take(&mut self.book.drawn) {
+            match left.get_mut(&week) {
                 Some(left) => *left -= drawn,
-                None => self.fault("I12", format!("hold {hold} draws on an allowance of no week")),
-            }
-        }
-        for refund in std::mem::take(&mut self.book.refunds) {
-            match draws.get(&refund.hold).and_then(|week| left.get_mut(week)) {
-                Some(left) => *left += nanos(refund.allowance),
-                None if refund.allowance.is_zero() => {}
-                None => {
-                    let id = refund.id;
-                    self.fault("I16", format!("refund {id} gives back an allowance of no week"));
-                }
+                None if drawn == 0 => {}
+                None => self.fault(
+                    "I12",
+                    format!("calls draw {drawn} on week {week}, which was never opened"),
+                ),
             }
         }
         let book = self
@@ -389,11 +439,10 @@ impl Auditor {
         }
     }
 
-    /// Each refund has its transfers and its call; no more is given back than was charged, and to where it came from.
+    /// Each refund has its transfers, and its call.
     fn check_refunds(&mut self) {
         let mut moved = std::mem::take(&mut self.book.given_back);
-        let mut sums: HashMap<HoldId, [i128; 2]> = HashMap::new();
-        for refund in &self.book.refunds.clone() {
+        for refund in std::mem::take(&mut self.book.refunds) {
             let parts = [nanos(refund.credits), nanos(refund.allowance)];
             let given = moved.remove(&refund.id).unwrap_or_default();
             if given != parts {
@@ -403,35 +452,40 @@ impl Auditor {
                     format!("refund {id} says {told} and {included}, the ledger {credits} and {allowance}");
                 self.fault("I16", detail);
             }
-            let sum = sums.entry(refund.hold).or_default();
-            for (sum, part) in sum.iter_mut().zip(parts) {
-                *sum += part;
-            }
         }
         for id in moved.keys() {
             self.fault("I16", format!("refund {id} is not written down"));
         }
-        let of_rows = self.book.rows.iter().map(|(id, row)| {
-            let paid = row.charge - row.included;
-            (*id, [paid, row.included], row.refunded)
-        });
-        for (id, most, told) in of_rows.collect::<Vec<_>>() {
-            let [credits, allowance] = sums.remove(&id).unwrap_or_default();
-            if [credits, allowance, told] == [0; 3] {
-                continue;
-            }
-            if credits > most[0] || allowance > most[1] || credits + allowance != told {
-                let [paid, included] = most;
-                let detail = format!(
-                    "usage row {id}: {credits} of {paid} paid and {allowance} of {included} included were given back, \
-                    it says {told}"
-                );
-                self.fault("I16", detail);
-            }
-        }
-        for id in sums.keys() {
+        for id in std::mem::take(&mut self.book.refunded).keys() {
             self.fault("I16", format!("a refund is of {id}, which has no usage row"));
         }
+    }
+
+    /// No more of a call is given back than was charged, and to where it came from.
+    fn check_refunds_of(&mut self, id: HoldId, row: &RowSums) {
+        let [credits, allowance] = self.book.refunded.get(&id).copied().unwrap_or_default();
+        let (paid, included, told) = (row.charge - row.included, row.included, row.refunded);
+        if [credits, allowance, told] == [0; 3] {
+            return;
+        }
+        if credits > paid || allowance > included || credits + allowance != told {
+            let detail = format!(
+                "usage row {id}: {credits} of {paid} paid and {allowance} of {included} included were given back, \
+                it says {told}"
+            );
+            self.fault("I16", detail);
+        }
+    }
+
+    fn check_chain(&mut self) {
+        let chain = std::mem::take(&mut self.book.chain);
+        self.report.chain_heads += u64::from(chain.head.is_some());
+        self.report.unchained += chain.unchained;
+        let mut broken = Vec::new();
+        if let Some(follower) = self.book.follower.take() {
+            follower.finish(&chain, |fault| broken.push(fault));
+        }
+        broken.into_iter().for_each(|fault| self.fault("I14", fault));
     }
 
     fn week_leg(&mut self, id: TransferId, leg: Leg, amount: i128) {
@@ -447,7 +501,7 @@ impl Auditor {
     }
 
     fn hold_leg(&mut self, id: HoldId, leg: Leg, amount: i128) {
-        let legs = self.book.holds.entry(id).or_default();
+        let legs = self.book.entry.legs.get_or_insert_default();
         let place = match leg {
             Leg::Hold => &mut legs.credits,
             Leg::Settle => &mut legs.paid,
@@ -543,12 +597,17 @@ impl AuditVisitor for Auditor {
         self.report.accounts += 1;
         self.book = Book {
             account: Some(account),
+            follower: Some(ChainFollower::new(account)),
             ..Book::default()
         };
     }
 
     fn balance(&mut self, balance: LedgerBalance) {
         self.book.stored.insert(balance.account, nanos(balance.balance));
+    }
+
+    fn chain(&mut self, chain: Chain) {
+        self.book.chain = chain;
     }
 
     fn lot(&mut self, lot: &Lot) {
@@ -586,6 +645,11 @@ impl AuditVisitor for Auditor {
 
     fn transfer(&mut self, transfer: TransferRow) {
         self.report.transfers += 1;
+        let mut broken = Vec::new();
+        if let Some(follower) = &mut self.book.follower {
+            follower.see(&transfer, |fault| broken.push(fault));
+        }
+        broken.into_iter().for_each(|fault| self.fault("I14", fault));
         let amount = nanos(transfer.amount);
         if amount <= 0 {
             self.fault(
@@ -603,6 +667,7 @@ impl AuditVisitor for Auditor {
         *self.book.computed.entry(transfer.debit).or_default() -= amount;
         *self.book.computed.entry(transfer.credit).or_default() += amount;
         *self.book.legs.entry(transfer.leg).or_default() += amount;
+        self.turn_to(transfer.subject.entry());
         match transfer.subject {
             TransferSubject::Grant(id) if matches!(transfer.leg, Leg::Grant | Leg::Promotion) => {
                 self.book.lots.made.insert(id, (transfer.leg, amount));
@@ -625,9 +690,7 @@ impl AuditVisitor for Auditor {
     fn usage(&mut self, row: &UsageRow) {
         self.report.usage_rows += 1;
         let (held, charge, overrun) = (nanos(row.held), nanos(row.charge), nanos(row.overrun));
-        if let Some(plan) = &row.plan {
-            self.book.draws.insert(row.id, plan.window);
-        }
+        self.turn_to(row.id.as_u128());
         self.report.revenue += charge;
         self.report.overrun += overrun;
         self.book.revenue_of_rows += charge;
@@ -656,21 +719,15 @@ impl AuditVisitor for Auditor {
                 );
             }
         }
-        if self
-            .book
-            .rows
-            .insert(
-                row.id,
-                RowSums {
-                    held,
-                    charge,
-                    overrun,
-                    included: nanos(row.included),
-                    refunded: nanos(row.refunded),
-                },
-            )
-            .is_some()
-        {
+        let sums = RowSums {
+            week: row.plan.as_ref().map(|plan| plan.window),
+            held,
+            charge,
+            overrun,
+            included: nanos(row.included),
+            refunded: nanos(row.refunded),
+        };
+        if self.book.entry.row.replace(sums).is_some() {
             self.fault("I3", format!("hold {} has two usage rows", row.id));
         }
         if self.reprice {
@@ -679,16 +736,22 @@ impl AuditVisitor for Auditor {
     }
 
     fn refund(&mut self, refund: &Refund) {
+        let sum = self.book.refunded.entry(refund.hold).or_default();
+        sum[0] += nanos(refund.credits);
+        sum[1] += nanos(refund.allowance);
         self.book.refunds.push(refund.clone());
     }
 
     fn account_end(&mut self) {
+        // Nothing has this id: it judges what was read last.
+        self.turn_to(u128::MAX);
+        self.check_resolved();
+        self.check_chain();
         self.check_refunds();
         self.check_revenue();
         self.check_balances();
         self.check_lots();
         self.check_weeks();
-        self.check_holds();
     }
 
     fn unreadable(&mut self, what: String) {

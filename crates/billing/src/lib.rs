@@ -4,6 +4,8 @@
 
 #![deny(clippy::float_arithmetic)]
 
+pub mod audit;
+pub mod chain;
 pub mod check;
 pub mod hold;
 pub mod lots;
@@ -16,6 +18,7 @@ pub mod sweep;
 pub mod top_ups;
 pub mod verdict;
 
+pub use audit::{AuditReport, Difference, Scope, audit_ledger};
 pub use check::{CheckReport, Fault, check_ledger};
 pub use hold::{Charge, Hold, HoldRequest, Preview, Terms};
 pub use notices::Notices;

@@ -3,6 +3,7 @@
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp};
 
+use crate::chain::{Chain, Link};
 use crate::lot::Lot;
 use crate::refund::Refund;
 use crate::subscription::PlanUse;
@@ -309,6 +310,10 @@ pub struct TransferRow {
     pub amount: Credits,
     /// When.
     pub created_at: Timestamp,
+    /// The prices that applied, if it is of a call.
+    pub price_version: Option<PriceVersion>,
+    /// Its place in the account's chain; `None` when it was made before there was one.
+    pub link: Option<Link>,
 }
 
 /// A hold that is not resolved.
@@ -326,8 +331,10 @@ pub struct OpenHold {
     pub expires_at: Timestamp,
 }
 
-/// Is shown the books. For each account, in this order: `account`, its `balance`s, its `lot`s, its open `hold`s, its
-/// `transfer`s, `usage` rows and `refund`s in any order, `account_end`. All `price`s come before the first account.
+/// Is shown the books. For each account, in this order: `account`, its `balance`s, its `chain`, its `lot`s, its open
+/// `hold`s, its `refund`s, its `transfer`s and `usage` rows, `account_end`. Transfers and usage rows come in ascending
+/// order of the 128 bits of what they belong to, a call's transfers before its usage row. All `price`s come before the
+/// first account.
 pub trait AuditVisitor: Send {
     /// A price version.
     fn price(&mut self, version: PriceVersion, model: &str, prices: &Prices);
@@ -335,6 +342,8 @@ pub trait AuditVisitor: Send {
     fn account(&mut self, account: AccountId);
     /// A stored balance of the book.
     fn balance(&mut self, balance: LedgerBalance);
+    /// What the book says about its chain.
+    fn chain(&mut self, chain: Chain);
     /// A lot of the book, spent or not.
     fn lot(&mut self, lot: &Lot);
     /// A hold of the book that is not resolved.

@@ -166,6 +166,6 @@ pub trait LedgerStore: Send + Sync {
     /// Voids holds whose time is over, at most `limit`, as [`Outcome::Crashed`]; answers how many.
     async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64>;
 
-    /// Shows the books to a visitor, account by account, as they stand at one instant.
-    async fn audit(&self, visitor: &mut dyn crate::AuditVisitor) -> Result<()>;
+    /// Shows the books to a visitor, account by account or of one account alone, as they stand at one instant.
+    async fn audit(&self, account: Option<AccountId>, visitor: &mut dyn crate::AuditVisitor) -> Result<()>;
 }

@@ -3,6 +3,7 @@
 
 pub mod account;
 pub mod audit;
+pub mod chain;
 pub mod counter;
 pub mod error;
 pub mod file;
@@ -28,6 +29,7 @@ use async_trait::async_trait;
 
 pub use account::{Account, AccountState, AccountStore, Limits};
 pub use audit::{AuditVisitor, LedgerAccount, LedgerBalance};
+pub use chain::{Chain, Link, TransferHash};
 pub use counter::{Budget, Counters, Decision};
 pub use error::{StorageError, StorageErrorKind};
 pub use file::{FileError, FileSource, NoFiles, StoredFile};

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use tollgate_server::control::NewLimit;
 use tollgate_storage::LotTerms;
 use tollgate_types::id::TransferId;
-use tollgate_types::{AccountId, Credits, KeyId, RequestId, SubscriptionId, Timestamp};
+use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId, SubscriptionId, Timestamp};
 
 mod alerts;
 mod top_ups;
@@ -517,11 +517,64 @@ pub enum Ledger {
         #[arg(long)]
         reprice: bool,
     },
+    /// Recomputes every charge from its usage row, its price version and what was held for it.
+    ///
+    /// The arithmetic is written down once more for this, apart from the code that charged. Says each figure that comes
+    /// out otherwise, with both numbers, in nano-credits.
+    #[command(
+        after_help = "Examples:\n  tollgate ledger audit\n  tollgate ledger audit --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --from 2026-11-01 --to 2026-12-01 --json\n\nExit code 3 when a figure differs."
+    )]
+    Audit(AuditScope),
+    /// Shows the charge of one call as a receipt, with its arithmetic line by line.
+    #[command(
+        after_help = "Examples:\n  tollgate ledger receipt req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate ledger receipt hold_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --json\n\nExit code 3 when the books say something else."
+    )]
+    Receipt(Receipt),
+    /// Verifies the chains of an export, without a database.
+    ///
+    /// Reads what `ledger export` wrote, CSV or lines of JSON, and says which transfers were changed, moved or left out.
+    #[command(
+        after_help = "Examples:\n  tollgate ledger verify ledger.csv\n  tollgate ledger verify november.jsonl --part --json\n\nExit code 3 when a chain is not whole."
+    )]
+    Verify(Verify),
     /// Writes every transfer: one line each, in order of account and of what it belongs to.
     #[command(
         after_help = "Examples:\n  tollgate ledger export --all --format jsonl\n  tollgate ledger export --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --from 2026-11-01 --to 2026-12-01 --out ledger.csv"
     )]
     Export(Export),
+}
+
+/// Which charges are recomputed.
+#[derive(Debug, Args)]
+pub struct AuditScope {
+    /// Those of this account.
+    #[arg(long, value_name = "ID", value_parser = account_id)]
+    pub account: Option<AccountId>,
+    /// Of calls that ended at or after this time: RFC 3339, or a date in UTC.
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub from: Option<Timestamp>,
+    /// Of calls that ended before this time.
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub to: Option<Timestamp>,
+}
+
+/// Whose receipt is shown.
+#[derive(Debug, Args)]
+pub struct Receipt {
+    /// The request's id, or that of its hold.
+    #[arg(value_name = "ID", value_parser = call_id)]
+    pub id: RequestId,
+}
+
+/// Which export is verified.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// What `ledger export` wrote.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// It is a part of the ledger: its chains need not be whole.
+    #[arg(long)]
+    pub part: bool,
 }
 
 /// `usage`.
@@ -611,6 +664,17 @@ fn account_id(text: &str) -> Result<AccountId, &'static str> {
 fn instant(text: &str) -> Result<Timestamp, &'static str> {
     Timestamp::parse(text)
         .ok_or("a time is RFC 3339 such as 2026-11-20T13:30:00Z, or a date such as 2026-11-20")
+}
+
+/// A call by its request or by its hold, which have the same value.
+fn call_id(text: &str) -> Result<RequestId, &'static str> {
+    let of_hold = || {
+        text.parse::<HoldId>()
+            .map(|id| RequestId::from_u128(id.as_u128()))
+    };
+    text.parse()
+        .or_else(|_| of_hold())
+        .map_err(|_| "a call's id is req_ or hold_ and 32 characters; answers have it in `x-request-id`")
 }
 
 fn request_id(text: &str) -> Result<RequestId, &'static str> {

@@ -1,14 +1,14 @@
-//! The books in one snapshot. Seven tables are read side by side in order of account, so that books of any size pass
+//! The books in one snapshot. Eight tables are read side by side in order of account, so that books of any size pass
 //! through a little memory.
 
 use std::collections::VecDeque;
 
 use sqlx::postgres::PgRow;
-use sqlx::{Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::sync::mpsc;
 use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
 use tollgate_storage::{
-    AuditVisitor, LedgerAccount, LedgerBalance, Lot, PriceRecord, Refund, Result, UsageRow,
+    AuditVisitor, Chain, LedgerAccount, LedgerBalance, Link, Lot, PriceRecord, Refund, Result, UsageRow,
 };
 use tollgate_types::{AccountId, HoldId};
 
@@ -16,7 +16,9 @@ use super::error::while_running;
 use super::pool::{Pool, lost};
 use super::rows::{self, IdBytes};
 use super::usage::usage_columns;
-use crate::rows::{LotColumns, PriceColumns, RefundColumns, UsageColumns, plan_from};
+use crate::rows::{
+    LotColumns, PriceColumns, RefundColumns, UsageColumns, link_from, plan_from, version_from,
+};
 
 /// Rows that travel together.
 const CHUNK: usize = 1000;
@@ -25,6 +27,7 @@ enum Shown {
     Price(Box<PriceRecord>),
     Account(AccountId),
     Balance(LedgerBalance),
+    Chain(Chain),
     Lot(Box<Lot>),
     Hold(OpenHold),
     Transfer(TransferRow),
@@ -35,9 +38,13 @@ enum Shown {
 }
 
 /// Reads on the engine's runtime and shows on the caller's.
-pub(super) async fn show(pool: &Pool, visitor: &mut dyn AuditVisitor) -> Result<()> {
+pub(super) async fn show(
+    pool: &Pool,
+    account: Option<AccountId>,
+    visitor: &mut dyn AuditVisitor,
+) -> Result<()> {
     let (sender, mut chunks) = mpsc::channel(4);
-    let reader = pool.start(move |connection| Box::pin(read(connection, sender)));
+    let reader = pool.start(move |connection| Box::pin(read(connection, account, sender)));
     while let Some(chunk) = chunks.recv().await {
         for shown in chunk {
             visit(visitor, shown);
@@ -51,6 +58,7 @@ fn visit(visitor: &mut dyn AuditVisitor, shown: Shown) {
         Shown::Price(price) => visitor.price(price.version, &price.model, &price.prices),
         Shown::Account(account) => visitor.account(account),
         Shown::Balance(balance) => visitor.balance(balance),
+        Shown::Chain(chain) => visitor.chain(chain),
         Shown::Lot(lot) => visitor.lot(&lot),
         Shown::Hold(hold) => visitor.hold(hold),
         Shown::Transfer(transfer) => visitor.transfer(transfer),
@@ -61,7 +69,11 @@ fn visit(visitor: &mut dyn AuditVisitor, shown: Shown) {
     }
 }
 
-async fn read(connection: &mut PgConnection, sender: mpsc::Sender<Vec<Shown>>) -> Result<()> {
+async fn read(
+    connection: &mut PgConnection,
+    account: Option<AccountId>,
+    sender: mpsc::Sender<Vec<Shown>>,
+) -> Result<()> {
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
     let mut transaction = connection.begin_with(begin).await.map_err(while_running)?;
     // A long audit holds no lock that anybody waits for.
@@ -79,7 +91,7 @@ async fn read(connection: &mut PgConnection, sender: mpsc::Sender<Vec<Shown>>) -
         chunk: Vec::new(),
     };
     read_prices(&mut transaction, &mut out).await?;
-    read_books(&mut transaction, &mut out).await?;
+    read_books(&mut transaction, account, &mut out).await?;
     out.send().await;
     transaction.commit().await.map_err(while_running)
 }
@@ -95,47 +107,73 @@ async fn read_prices(connection: &mut PgConnection, out: &mut Chunks) -> Result<
 }
 
 /// Each table's cursor stands at the first row of the account that comes next.
-async fn read_books(connection: &mut PgConnection, out: &mut Chunks) -> Result<()> {
-    let mut accounts = Table::open(connection, &ACCOUNTS).await?;
+async fn read_books(connection: &mut PgConnection, only: Option<AccountId>, out: &mut Chunks) -> Result<()> {
+    let scope = match only {
+        None => "true".to_owned(),
+        Some(account) => format!("account_id = '\\x{:032x}'", account.as_u128()),
+    };
+    let mut accounts = Table::open(connection, &ACCOUNTS, &scope).await?;
     let mut tables = Vec::new();
-    for source in [&BALANCES, &LOTS, &HOLDS, &TRANSFERS, &USAGE, &REFUNDS] {
-        tables.push(Table::open(connection, source).await?);
+    for source in [&BALANCES, &CHAINS, &LOTS, &HOLDS, &REFUNDS] {
+        tables.push(Table::open(connection, source, &scope).await?);
     }
+    let mut transfers = Table::open(connection, &TRANSFERS, &scope).await?;
+    let mut usage_rows = Table::open(connection, &USAGE, &scope).await?;
     while let Some(row) = accounts.next(connection).await? {
         let account: IdBytes = rows::get(&row, "account_id")?;
         out.push((ACCOUNTS.convert)(&row)).await;
         for table in &mut tables {
             table.show_up_to(Some(account), connection, out).await?;
         }
+        // A call's transfers come before its usage row.
+        loop {
+            let transfer = transfers.entry_of(account, connection, out).await?;
+            let usage = usage_rows.entry_of(account, connection, out).await?;
+            let table = match (transfer, usage) {
+                (None, None) => break,
+                (Some(transfer), Some(usage)) if transfer > usage => &mut usage_rows,
+                (None, Some(_)) => &mut usage_rows,
+                (Some(_), _) => &mut transfers,
+            };
+            if let Some(row) = table.next(connection).await? {
+                out.push((table.source.convert)(&row)).await;
+            }
+        }
         out.push(Ok(Shown::AccountEnd)).await;
         if out.sender.is_closed() {
             return Ok(());
         }
     }
-    for table in &mut tables {
+    for table in tables.iter_mut().chain([&mut transfers, &mut usage_rows]) {
         table.show_up_to(None, connection, out).await?;
     }
     Ok(())
 }
 
-/// A table in order of account.
+/// A table in order of account. Where its rows are chosen, the cursor's statement has `{scope}`.
 struct Source {
     name: &'static str,
     declare: &'static str,
+    /// What its rows belong to.
+    entry: &'static str,
     fetch: &'static str,
     convert: fn(&PgRow) -> Result<Shown>,
 }
 
 static ACCOUNTS: Source = Source {
     name: "account",
-    declare: "DECLARE accounts CURSOR FOR SELECT id AS account_id FROM account ORDER BY id",
+    declare:
+        "DECLARE accounts CURSOR FOR SELECT account_id FROM (SELECT id AS account_id FROM account) AS ids
+        WHERE {scope} ORDER BY account_id",
+    entry: "account_id",
     fetch: "FETCH 1000 FROM accounts",
     convert: |row| Ok(Shown::Account(AccountId::from_u128(rows::id(row, "account_id")?))),
 };
 
 static BALANCES: Source = Source {
     name: "ledger_account",
-    declare: "DECLARE balances CURSOR FOR SELECT * FROM ledger_account ORDER BY account_id, kind",
+    declare: "DECLARE balances CURSOR FOR SELECT * FROM ledger_account WHERE {scope} ORDER BY account_id, kind",
+    entry: "kind",
     fetch: "FETCH 1000 FROM balances",
     convert: |row| {
         Ok(Shown::Balance(LedgerBalance {
@@ -145,16 +183,34 @@ static BALANCES: Source = Source {
     },
 };
 
+static CHAINS: Source = Source {
+    name: "ledger_account",
+    declare:
+        "DECLARE chains CURSOR FOR SELECT account_id, chain_sequence, chain_previous, chain_hash, unchained
+        FROM ledger_account WHERE kind = 'credits' AND {scope} ORDER BY account_id",
+    entry: "account_id",
+    fetch: "FETCH 1000 FROM chains",
+    convert: |row| {
+        let unchained: i64 = rows::get(row, "unchained")?;
+        Ok(Shown::Chain(Chain {
+            head: link(row, ["chain_sequence", "chain_previous", "chain_hash"])?,
+            unchained: u64::try_from(unchained).map_err(super::error::corrupt)?,
+        }))
+    },
+};
+
 static LOTS: Source = Source {
     name: "credit_lot",
-    declare: "DECLARE lots CURSOR FOR SELECT * FROM credit_lot ORDER BY account_id, id",
+    declare: "DECLARE lots CURSOR FOR SELECT * FROM credit_lot WHERE {scope} ORDER BY account_id, id",
+    entry: "id",
     fetch: "FETCH 1000 FROM lots",
     convert: |row| Ok(Shown::Lot(Box::new(rows::whole::<LotColumns, _>(row)?))),
 };
 
 static HOLDS: Source = Source {
     name: "hold",
-    declare: "DECLARE holds CURSOR FOR SELECT * FROM hold ORDER BY account_id, id",
+    declare: "DECLARE holds CURSOR FOR SELECT * FROM hold WHERE {scope} ORDER BY account_id, id",
+    entry: "id",
     fetch: "FETCH 1000 FROM holds",
     convert: |row| {
         Ok(Shown::Hold(OpenHold {
@@ -169,7 +225,8 @@ static HOLDS: Source = Source {
 
 static TRANSFERS: Source = Source {
     name: "transfer",
-    declare: "DECLARE transfers CURSOR FOR SELECT * FROM transfer ORDER BY account_id, entry_id, leg",
+    declare: "DECLARE transfers CURSOR FOR SELECT * FROM transfer WHERE {scope} ORDER BY account_id, entry_id, leg",
+    entry: "entry_id",
     fetch: "FETCH 1000 FROM transfers",
     convert: |row| Ok(Shown::Transfer(transfer(row)?)),
 };
@@ -179,15 +236,17 @@ static USAGE: Source = Source {
     declare: concat!(
         "DECLARE usage_rows CURSOR FOR SELECT ",
         usage_columns!(),
-        " FROM usage_row ORDER BY account_id, id"
+        " FROM usage_row WHERE {scope} ORDER BY account_id, id"
     ),
+    entry: "id",
     fetch: "FETCH 1000 FROM usage_rows",
     convert: |row| Ok(Shown::Usage(Box::new(rows::whole::<UsageColumns, _>(row)?))),
 };
 
 static REFUNDS: Source = Source {
     name: "refund",
-    declare: "DECLARE refunds CURSOR FOR SELECT * FROM refund ORDER BY account_id, id",
+    declare: "DECLARE refunds CURSOR FOR SELECT * FROM refund WHERE {scope} ORDER BY account_id, id",
+    entry: "id",
     fetch: "FETCH 1000 FROM refunds",
     convert: |row| Ok(Shown::Refund(Box::new(rows::whole::<RefundColumns, _>(row)?))),
 };
@@ -197,6 +256,7 @@ pub(super) fn transfer(row: &PgRow) -> Result<TransferRow> {
     let entry = rows::id(row, "entry_id")?;
     let subject = rows::name(row, "subject", |name| TransferSubject::parse(name, entry))?;
     let leg: i16 = rows::get(row, "leg")?;
+    let version: Option<i64> = rows::get(row, "price_version")?;
     Ok(TransferRow {
         subject,
         leg: Leg::from_i16(leg).ok_or_else(|| super::error::corrupt(format!("leg {leg}")))?,
@@ -204,7 +264,17 @@ pub(super) fn transfer(row: &PgRow) -> Result<TransferRow> {
         credit: rows::name(row, "credit", LedgerAccount::parse)?,
         amount: rows::credits(row, "amount")?,
         created_at: rows::timestamp(row, "created_at")?,
+        price_version: version.map(version_from),
+        link: link(row, ["sequence", "prev_hash", "hash"])?,
     })
+}
+
+fn link(row: &PgRow, [sequence, previous, hash]: [&str; 3]) -> Result<Option<Link>> {
+    link_from(
+        rows::get(row, sequence)?,
+        rows::get(row, previous)?,
+        rows::get(row, hash)?,
+    )
 }
 
 /// An open cursor with the rows that were fetched and not shown yet.
@@ -215,8 +285,9 @@ struct Table {
 }
 
 impl Table {
-    async fn open(connection: &mut PgConnection, source: &'static Source) -> Result<Table> {
-        let declare = sqlx::query(source.declare).persistent(false);
+    async fn open(connection: &mut PgConnection, source: &'static Source, scope: &str) -> Result<Table> {
+        let declare = source.declare.replace("{scope}", scope);
+        let declare = sqlx::query(AssertSqlSafe(declare)).persistent(false);
         declare.execute(connection).await.map_err(while_running)?;
         Ok(Table {
             source,
@@ -242,24 +313,49 @@ impl Table {
         connection: &mut PgConnection,
         out: &mut Chunks,
     ) -> Result<()> {
-        while let Some(row) = self.next(connection).await? {
-            let owner: IdBytes = rows::get(&row, "account_id")?;
-            if account.is_some_and(|account| owner > account) {
-                self.rows.push_front(row);
-                return Ok(());
-            }
-            if account == Some(owner) {
+        while self.is_at(account, connection, out).await? {
+            if let Some(row) = self.next(connection).await? {
                 out.push((self.source.convert)(&row)).await;
-            } else {
-                let owner = AccountId::from_u128(u128::from_be_bytes(owner));
-                let what = format!(
-                    "a row of {} belongs to {owner}, which does not exist",
-                    self.source.name
-                );
-                out.push(Ok(Shown::Unreadable(what))).await;
             }
         }
         Ok(())
+    }
+
+    /// What the next row belongs to, if it is of this account.
+    async fn entry_of(
+        &mut self,
+        account: IdBytes,
+        connection: &mut PgConnection,
+        out: &mut Chunks,
+    ) -> Result<Option<Vec<u8>>> {
+        if !self.is_at(Some(account), connection, out).await? {
+            return Ok(None);
+        }
+        let front = self.rows.front();
+        front.map(|row| rows::get(row, self.source.entry)).transpose()
+    }
+
+    /// Whether the next row is of this account. Those before it are shown as unreadable.
+    async fn is_at(
+        &mut self,
+        account: Option<IdBytes>,
+        connection: &mut PgConnection,
+        out: &mut Chunks,
+    ) -> Result<bool> {
+        while let Some(row) = self.next(connection).await? {
+            let owner: IdBytes = rows::get(&row, "account_id")?;
+            if account.is_some_and(|account| owner >= account) {
+                self.rows.push_front(row);
+                return Ok(account == Some(owner));
+            }
+            let owner = AccountId::from_u128(u128::from_be_bytes(owner));
+            let what = format!(
+                "a row of {} belongs to {owner}, which does not exist",
+                self.source.name
+            );
+            out.push(Ok(Shown::Unreadable(what))).await;
+        }
+        Ok(false)
     }
 }
 

@@ -130,7 +130,7 @@ impl LedgerStore for Ledger {
         u64::try_from(voided).map_err(error::corrupt)
     }
 
-    async fn audit(&self, visitor: &mut dyn AuditVisitor) -> Result<()> {
-        audit::show(&self.0, visitor).await
+    async fn audit(&self, account: Option<AccountId>, visitor: &mut dyn AuditVisitor) -> Result<()> {
+        audit::show(&self.0, account, visitor).await
     }
 }

@@ -1,39 +1,47 @@
 //! Shows the books as one read transaction sees them.
 
-use futures_util::TryStreamExt;
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{FromRow, Row};
 use tokio::sync::mpsc;
 use tollgate_storage::audit::{
     AuditVisitor, LedgerAccount, LedgerBalance, Leg, OpenHold, TransferRow, TransferSubject,
 };
-use tollgate_storage::{Lot, PriceRecord, Refund, Result, UsageRow};
+use tollgate_storage::{Chain, Link, Lot, PriceRecord, Refund, Result, UsageRow};
 use tollgate_types::{AccountId, Credits, HoldId, Timestamp};
 
 use super::usage::usage_columns;
 use super::writer::execute;
 use super::{Core, stopped};
 use crate::rows::{
-    LotColumns, PriceColumns, RefundColumns, UsageColumns, corrupt, id_bytes, id_from, plan_from,
-    storage_error,
+    LotColumns, PriceColumns, RefundColumns, UsageColumns, corrupt, id_bytes, id_from, link_from, plan_from,
+    quantity_from, storage_error, version_from,
 };
 
 const PRICES: &str = "SELECT version, model, prices, created_at FROM price_version ORDER BY version";
-const ACCOUNTS: &str = "SELECT id FROM account ORDER BY id";
-const BALANCES: &str = "SELECT kind, balance FROM ledger_account WHERE account_id = $1";
+const ACCOUNTS: &str = "SELECT id AS account_id FROM account WHERE id > $1 ORDER BY id LIMIT $2";
+const BALANCES: &str = "SELECT account_id, kind, balance, chain_sequence, chain_previous, chain_hash, unchained \
+    FROM ledger_account WHERE (account_id, kind) > ($1, $2) ORDER BY account_id, kind LIMIT $3";
 const LOTS: &str = "SELECT account_id, id, kind, amount, remaining, expired, withdrawn, priority, expires_at, note, \
-    created_at FROM credit_lot WHERE account_id = $1";
-const HOLDS: &str =
-    "SELECT id, amount, expires_at, allowance, plan_name, window_id FROM hold WHERE account_id = $1";
-const TRANSFERS: &str = "SELECT entry_id, leg, subject, debit, credit, amount, created_at FROM transfer \
-    WHERE account_id = $1";
+    created_at FROM credit_lot WHERE (account_id, id) > ($1, $2) ORDER BY account_id, id LIMIT $3";
+const HOLDS: &str = "SELECT account_id, id, amount, expires_at, allowance, plan_name, window_id FROM hold \
+    WHERE (account_id, id) > ($1, $2) ORDER BY account_id, id LIMIT $3";
+const REFUNDS: &str = "SELECT id, account_id, hold_id, credits, allowance, reason, created_at FROM refund \
+    WHERE (account_id, hold_id, id) > ($1, $2, $3) ORDER BY account_id, hold_id, id LIMIT $4";
+const TRANSFERS: &str = "SELECT account_id, entry_id, leg, subject, debit, credit, amount, created_at, price_version, \
+    sequence, prev_hash, hash FROM transfer \
+    WHERE (account_id, entry_id, leg) > ($1, $2, $3) ORDER BY account_id, entry_id, leg LIMIT $4";
 const USAGE: &str = concat!(
     "SELECT ",
     usage_columns!(),
-    " FROM usage_row WHERE usage_row.account_id = $1"
+    " FROM usage_row WHERE (usage_row.account_id, usage_row.id) > ($1, $2) \
+    ORDER BY usage_row.account_id, usage_row.id LIMIT $3"
 );
-const REFUNDS: &str = "SELECT id, account_id, hold_id, credits, allowance, reason, created_at FROM refund WHERE account_id = $1";
 
+/// Rows that are read together.
+const PAGE: i64 = 1024;
 /// How many things travel to the visitor together.
 const TOGETHER: usize = 256;
 /// How many bundles may be on their way.
@@ -43,7 +51,7 @@ const ON_THE_WAY: usize = 4;
 enum Shown {
     Price(Box<PriceRecord>),
     Account(AccountId),
-    Balance(LedgerBalance),
+    Balance(LedgerBalance, Option<Chain>),
     Lot(Box<Lot>),
     Hold(OpenHold),
     Transfer(TransferRow),
@@ -54,12 +62,16 @@ enum Shown {
 }
 
 /// Shows the database. The reading is done by a task of the engine; the visitor stays with the caller.
-pub(super) async fn audit(core: &Core, visitor: &mut dyn AuditVisitor) -> Result<()> {
+pub(super) async fn audit(
+    core: &Core,
+    account: Option<AccountId>,
+    visitor: &mut dyn AuditVisitor,
+) -> Result<()> {
     let (send, mut receive) = mpsc::channel(ON_THE_WAY);
     let reading = core.read(move |connection| {
         Box::pin(async move {
             execute(connection, "BEGIN").await?;
-            let shown = show_all(&mut *connection, Shower::new(send)).await;
+            let shown = show_all(&mut *connection, account, Shower::new(send)).await;
             execute(connection, "COMMIT").await?;
             shown
         })
@@ -79,7 +91,12 @@ fn show(visitor: &mut dyn AuditVisitor, shown: Shown) {
     match shown {
         Shown::Price(record) => visitor.price(record.version, &record.model, &record.prices),
         Shown::Account(account) => visitor.account(account),
-        Shown::Balance(balance) => visitor.balance(balance),
+        Shown::Balance(balance, chain) => {
+            visitor.balance(balance);
+            if let Some(chain) = chain {
+                visitor.chain(chain);
+            }
+        }
         Shown::Lot(lot) => visitor.lot(&lot),
         Shown::Hold(hold) => visitor.hold(hold),
         Shown::Transfer(transfer) => visitor.transfer(transfer),
@@ -112,19 +129,49 @@ impl Shower {
         Ok(())
     }
 
+    /// Shows a row. What cannot be read is shown as such.
+    async fn show_row(&mut self, shown: Result<Shown>) -> Result<()> {
+        self.show(shown.unwrap_or_else(|error| Shown::Unreadable(error.to_string())))
+            .await
+    }
+
     async fn send(&mut self) -> Result<()> {
         let bundle = std::mem::replace(&mut self.bundle, Vec::with_capacity(TOGETHER));
         self.send.send(bundle).await.map_err(stopped)
     }
 }
 
-async fn show_all(connection: &mut SqliteConnection, mut shower: Shower) -> Result<()> {
-    show_rows(connection, &mut shower, PRICES, None, price).await?;
-    let accounts: Vec<Vec<u8>> = sqlx::query_scalar(ACCOUNTS)
-        .fetch_all(&mut *connection)
-        .await
-        .map_err(storage_error)?;
-    for id in accounts {
+/// Seven tables are read side by side in order of account, a page at a time, so that books of any size pass through a
+/// little memory.
+async fn show_all(
+    connection: &mut SqliteConnection,
+    only: Option<AccountId>,
+    mut shower: Shower,
+) -> Result<()> {
+    let prices = sqlx::query(PRICES).fetch_all(&mut *connection).await;
+    for row in prices.map_err(storage_error)? {
+        shower.show_row(price(&row)).await?;
+    }
+    let first = only.map(|account| id_bytes(account.as_u128()));
+    let table = |statement, key, read| Table::new(statement, key, read, first.clone());
+    let mut accounts = match only {
+        None => table(ACCOUNTS, Key::Account, Read::Account),
+        // The one before it is the last that is not shown.
+        Some(account) => Table {
+            after: vec![Value::Bytes(id_bytes(account.as_u128().wrapping_sub(1)))],
+            ..table(ACCOUNTS, Key::Account, Read::Account)
+        },
+    };
+    let mut heads = [
+        table(BALANCES, Key::Kind, Read::Row(balance)),
+        table(LOTS, Key::Id, Read::Row(lot)),
+        table(HOLDS, Key::Id, Read::Row(open_hold)),
+        table(REFUNDS, Key::Call, Read::Row(refund)),
+    ];
+    let mut transfers = table(TRANSFERS, Key::Leg, Read::Row(transfer));
+    let mut usage_rows = table(USAGE, Key::Id, Read::Row(usage));
+    while let Some(row) = accounts.next(connection).await? {
+        let id: Vec<u8> = row.try_get("account_id").map_err(storage_error)?;
         let account = match id_from(&id) {
             Ok(account) => AccountId::from_u128(account),
             Err(error) => {
@@ -132,36 +179,184 @@ async fn show_all(connection: &mut SqliteConnection, mut shower: Shower) -> Resu
                 continue;
             }
         };
+        if only.is_some_and(|only| only != account) {
+            break;
+        }
         shower.show(Shown::Account(account)).await?;
-        show_rows(connection, &mut shower, BALANCES, Some(account), balance).await?;
-        show_rows(connection, &mut shower, LOTS, Some(account), lot).await?;
-        show_rows(connection, &mut shower, HOLDS, Some(account), open_hold).await?;
-        show_rows(connection, &mut shower, TRANSFERS, Some(account), transfer).await?;
-        show_rows(connection, &mut shower, USAGE, Some(account), usage).await?;
-        show_rows(connection, &mut shower, REFUNDS, Some(account), refund).await?;
+        for table in &mut heads {
+            while let Some(row) = table.next_of(&id, connection).await? {
+                shower.show_row(table.read(&row)).await?;
+            }
+        }
+        // A call's transfers come before its usage row.
+        loop {
+            let transfer = transfers.entry_of(&id, connection).await?;
+            let usage = usage_rows.entry_of(&id, connection).await?;
+            let table = match (transfer, usage) {
+                (None, None) => break,
+                (Some(transfer), Some(usage)) if transfer > usage => &mut usage_rows,
+                (None, Some(_)) => &mut usage_rows,
+                (Some(_), _) => &mut transfers,
+            };
+            if let Some(row) = table.next(connection).await? {
+                shower.show_row(table.read(&row)).await?;
+            }
+        }
         shower.show(Shown::AccountEnd).await?;
     }
     shower.send().await
 }
 
-/// Shows the rows of a statement. What cannot be read is shown as such; a failure of the engine ends the audit.
-async fn show_rows(
-    connection: &mut SqliteConnection,
-    shower: &mut Shower,
+/// What a table is ordered by, behind the account.
+#[derive(Clone, Copy)]
+enum Key {
+    Account,
+    Kind,
+    Id,
+    Call,
+    Leg,
+}
+
+/// A value of a key.
+enum Value {
+    Bytes(Vec<u8>),
+    Text(String),
+    Number(i64),
+}
+
+#[derive(Clone, Copy)]
+enum Read {
+    Account,
+    Row(fn(&SqliteRow) -> Result<Shown>),
+}
+
+/// A table that is read in pages, in order of its key.
+struct Table {
     statement: &'static str,
-    account: Option<AccountId>,
-    read: fn(&SqliteRow) -> Result<Shown>,
-) -> Result<()> {
-    let mut query = sqlx::query(statement);
-    if let Some(account) = account {
-        query = query.bind(id_bytes(account.as_u128()));
+    key: Key,
+    read: Read,
+    /// The key of the last row that was read.
+    after: Vec<Value>,
+    rows: VecDeque<SqliteRow>,
+    ended: bool,
+}
+
+impl Table {
+    /// The table from its first row on, or from the first row of an account.
+    fn new(statement: &'static str, key: Key, read: Read, first: Option<Vec<u8>>) -> Table {
+        let empty = || Value::Bytes(Vec::new());
+        let account = Value::Bytes(first.unwrap_or_default());
+        // No id is less than the empty one, and no leg is below zero.
+        let after = match key {
+            Key::Account => vec![account],
+            Key::Kind => vec![account, Value::Text(String::new())],
+            Key::Id => vec![account, empty()],
+            Key::Call => vec![account, empty(), empty()],
+            Key::Leg => vec![account, empty(), Value::Number(-1)],
+        };
+        Table {
+            statement,
+            key,
+            read,
+            after,
+            rows: VecDeque::new(),
+            ended: false,
+        }
     }
-    let mut rows = query.fetch(connection);
-    while let Some(row) = rows.try_next().await.map_err(storage_error)? {
-        let shown = read(&row).unwrap_or_else(|error| Shown::Unreadable(error.to_string()));
-        shower.show(shown).await?;
+
+    fn read(&self, row: &SqliteRow) -> Result<Shown> {
+        match self.read {
+            Read::Account => Err(corrupt("an account is no row of a book")),
+            Read::Row(read) => read(row),
+        }
     }
-    Ok(())
+
+    async fn fill(&mut self, connection: &mut SqliteConnection) -> Result<()> {
+        if !self.rows.is_empty() || self.ended {
+            return Ok(());
+        }
+        let mut query = sqlx::query(self.statement);
+        for value in &self.after {
+            query = match value {
+                Value::Bytes(bytes) => query.bind(bytes.clone()),
+                Value::Text(text) => query.bind(text.clone()),
+                Value::Number(number) => query.bind(*number),
+            };
+        }
+        let page = query
+            .bind(PAGE)
+            .fetch_all(connection)
+            .await
+            .map_err(storage_error)?;
+        self.ended = page.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+        if let Some(last) = page.last() {
+            self.after = key_of(last, self.key)?;
+        }
+        self.rows = page.into();
+        Ok(())
+    }
+
+    async fn next(&mut self, connection: &mut SqliteConnection) -> Result<Option<SqliteRow>> {
+        self.fill(connection).await?;
+        Ok(self.rows.pop_front())
+    }
+
+    /// The next row, if it is of this account. Rows of no account are passed over.
+    async fn next_of(
+        &mut self,
+        account: &[u8],
+        connection: &mut SqliteConnection,
+    ) -> Result<Option<SqliteRow>> {
+        if !self.is_at(account, connection).await? {
+            return Ok(None);
+        }
+        Ok(self.rows.pop_front())
+    }
+
+    /// What the next row belongs to, if it is of this account.
+    async fn entry_of(&mut self, account: &[u8], connection: &mut SqliteConnection) -> Result<Option<&[u8]>> {
+        if !self.is_at(account, connection).await? {
+            return Ok(None);
+        }
+        let column = if matches!(self.key, Key::Leg) {
+            "entry_id"
+        } else {
+            "id"
+        };
+        let front = self.rows.front();
+        front
+            .map(|row| row.try_get(column).map_err(storage_error))
+            .transpose()
+    }
+
+    async fn is_at(&mut self, account: &[u8], connection: &mut SqliteConnection) -> Result<bool> {
+        loop {
+            self.fill(connection).await?;
+            let Some(front) = self.rows.front() else {
+                return Ok(false);
+            };
+            let owner: &[u8] = front.try_get("account_id").map_err(storage_error)?;
+            match owner.cmp(account) {
+                Ordering::Less => drop(self.rows.pop_front()),
+                order => return Ok(order == Ordering::Equal),
+            }
+        }
+    }
+}
+
+fn key_of(row: &SqliteRow, key: Key) -> Result<Vec<Value>> {
+    let bytes = |column| Ok(Value::Bytes(row.try_get(column).map_err(storage_error)?));
+    let account = bytes("account_id")?;
+    Ok(match key {
+        Key::Account => vec![account],
+        Key::Kind => vec![account, Value::Text(row.try_get("kind").map_err(storage_error)?)],
+        Key::Id => vec![account, bytes("id")?],
+        Key::Call => vec![account, bytes("hold_id")?, bytes("id")?],
+        Key::Leg => {
+            let leg = Value::Number(row.try_get("leg").map_err(storage_error)?);
+            vec![account, bytes("entry_id")?, leg]
+        }
+    })
 }
 
 fn price(row: &SqliteRow) -> Result<Shown> {
@@ -170,10 +365,29 @@ fn price(row: &SqliteRow) -> Result<Shown> {
 }
 
 fn balance(row: &SqliteRow) -> Result<Shown> {
-    Ok(Shown::Balance(LedgerBalance {
+    let balance = LedgerBalance {
         account: ledger_account(row, "kind")?,
         balance: Credits::from_nanos(row.try_get("balance").map_err(storage_error)?),
-    }))
+    };
+    let chain = match balance.account {
+        LedgerAccount::Credits => Some(chain(row)?),
+        _ => None,
+    };
+    Ok(Shown::Balance(balance, chain))
+}
+
+fn chain(row: &SqliteRow) -> Result<Chain> {
+    let unchained = quantity_from(row.try_get("unchained").map_err(storage_error)?)?;
+    let head = link(row, ["chain_sequence", "chain_previous", "chain_hash"])?;
+    Ok(Chain { head, unchained })
+}
+
+fn link(row: &SqliteRow, [sequence, previous, hash]: [&str; 3]) -> Result<Option<Link>> {
+    link_from(
+        row.try_get(sequence).map_err(storage_error)?,
+        row.try_get(previous).map_err(storage_error)?,
+        row.try_get(hash).map_err(storage_error)?,
+    )
 }
 
 fn lot(row: &SqliteRow) -> Result<Shown> {
@@ -203,6 +417,7 @@ pub(super) fn transfer_row(row: &SqliteRow) -> Result<TransferRow> {
     let entry = id(row, "entry_id")?;
     let subject: &str = row.try_get("subject").map_err(storage_error)?;
     let leg: i64 = row.try_get("leg").map_err(storage_error)?;
+    let version: Option<i64> = row.try_get("price_version").map_err(storage_error)?;
     Ok(TransferRow {
         subject: TransferSubject::parse(subject, entry)
             .ok_or_else(|| corrupt(format!("transfer subject '{subject}'")))?,
@@ -214,6 +429,8 @@ pub(super) fn transfer_row(row: &SqliteRow) -> Result<TransferRow> {
         credit: ledger_account(row, "credit")?,
         amount: Credits::from_nanos(row.try_get("amount").map_err(storage_error)?),
         created_at: Timestamp::from_micros(row.try_get("created_at").map_err(storage_error)?),
+        price_version: version.map(version_from),
+        link: link(row, ["sequence", "prev_hash", "hash"])?,
     })
 }
 

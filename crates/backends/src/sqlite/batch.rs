@@ -17,8 +17,43 @@ pub(super) struct Batch {
     resolved: Vec<ResolvedCall>,
     windows: Vec<Window>,
     refunds: Vec<Refund>,
+    /// In which of the lists each thing is, in the order in which they happened.
+    order: Vec<Place>,
     moves: IdMap<AccountId, Moves>,
     last: u64,
+}
+
+/// One of the lists of a batch.
+#[derive(Clone, Copy)]
+enum Place {
+    Stored,
+    Resolved,
+    Window,
+    Refund,
+}
+
+/// What moves something.
+pub(super) enum Step<'a> {
+    /// A hold gets a row.
+    Stored(&'a Hold),
+    /// A call ended.
+    Resolved(&'a ResolvedCall),
+    /// A week was opened.
+    Window(&'a Window),
+    /// A charge was given back.
+    Refund(&'a Refund),
+}
+
+impl Step<'_> {
+    /// In whose book.
+    pub(super) fn account(&self) -> AccountId {
+        match self {
+            Step::Stored(hold) => hold.account,
+            Step::Resolved(call) => call.hold.account,
+            Step::Window(window) => window.account,
+            Step::Refund(refund) => refund.account,
+        }
+    }
 }
 
 /// A call that ended.
@@ -56,12 +91,12 @@ pub(super) struct Kind<'a> {
     pub(super) price_version: PriceVersion,
     pub(super) outcome: Outcome,
     pub(super) estimated: bool,
-    /// Whether its hold has no row and no plan, and it has no overrun and no tokens of the rare classes.
+    /// [`ResolvedCall::is_plain`].
     pub(super) is_plain: bool,
 }
 
-/// A call with its place in the tables.
-pub(super) type Placed<'a> = (HoldKey, &'a ResolvedCall);
+/// A call with its place in the tables and among the resolved.
+pub(super) type Placed<'a> = (HoldKey, usize, &'a ResolvedCall);
 
 impl Batch {
     /// Holds that get a row.
@@ -77,6 +112,25 @@ impl Batch {
     /// Charges that were given back.
     pub(super) fn refunds(&self) -> &[Refund] {
         &self.refunds
+    }
+
+    /// Everything in the order in which it happened.
+    pub(super) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
+        let (mut stored, mut resolved) = (self.stored.iter(), self.resolved.iter());
+        let (mut windows, mut refunds) = (self.windows.iter(), self.refunds.iter());
+        self.order.iter().filter_map(move |place| match place {
+            Place::Stored => stored.next().map(|hold| Step::Stored(hold)),
+            Place::Resolved => resolved.next().map(Step::Resolved),
+            Place::Window => windows.next().map(Step::Window),
+            Place::Refund => refunds.next().map(Step::Refund),
+        })
+    }
+
+    /// Whose books it touches, in the order of the tables.
+    pub(super) fn accounts(&self) -> Vec<AccountId> {
+        let mut accounts: Vec<AccountId> = self.moves.keys().copied().collect();
+        accounts.sort_unstable();
+        accounts
     }
 
     /// Resolved holds whose row goes.
@@ -113,6 +167,7 @@ impl Batch {
         moves.allowance -= hold.allowance();
         moves.held += hold.amount.nanos();
         self.stored.push(hold);
+        self.order.push(Place::Stored);
     }
 
     /// Stores a call that ended.
@@ -136,6 +191,7 @@ impl Batch {
         moves.revenue += split.paid + overrun;
         moves.overrun -= overrun;
         self.resolved.push(call);
+        self.order.push(Place::Resolved);
     }
 
     /// Stores a week that was opened, and with it that the one before is over.
@@ -147,6 +203,7 @@ impl Batch {
         moves.breakage += closed;
         moves.granted -= opened;
         self.windows.push(window);
+        self.order.push(Place::Window);
     }
 
     /// Stores a charge that was given back.
@@ -157,6 +214,7 @@ impl Batch {
         moves.allowance += allowance;
         moves.refunded -= credits + allowance;
         self.refunds.push(refund);
+        self.order.push(Place::Refund);
     }
 
     /// Calls by kind, each kind in the order of the tables, so that neighbours are written one after another.
@@ -164,7 +222,7 @@ impl Batch {
         let mut kinds: Vec<(Kind<'_>, Vec<Placed<'_>>)> = Vec::new();
         let mut places: HashMap<Kind<'_>, usize> = HashMap::new();
         let mut place = 0;
-        for call in &self.resolved {
+        for (index, call) in self.resolved.iter().enumerate() {
             let kind = Kind::of(call);
             // Mostly a call is of the kind of the one before.
             if kinds.get(place).is_none_or(|(known, _)| *known != kind) {
@@ -173,12 +231,18 @@ impl Batch {
                     kinds.push((kind, Vec::new()));
                 }
             }
-            kinds[place].1.push(((call.hold.account, call.hold.id), call));
+            let key = (call.hold.account, call.hold.id);
+            kinds[place].1.push((key, index, call));
         }
         for (_, calls) in &mut kinds {
-            calls.sort_unstable_by_key(|(key, _)| *key);
+            calls.sort_unstable_by_key(|(key, ..)| *key);
         }
         kinds
+    }
+
+    /// By how much an account's credits move.
+    pub(super) fn credits_of(&self, account: AccountId) -> i64 {
+        self.moves.get(&account).map_or(0, |moves| moves.credits)
     }
 
     /// By how much the balances of one ledger account move, in the order of the table.
@@ -187,6 +251,16 @@ impl Batch {
         let mut moves: Vec<_> = moves.filter(|(_, by)| *by != 0).collect();
         moves.sort_unstable();
         moves
+    }
+}
+
+impl ResolvedCall {
+    /// Whether its hold has no row and no plan, and it has no overrun and no tokens of the rare classes.
+    pub(super) fn is_plain(&self) -> bool {
+        !self.is_stored
+            && self.hold.plan.is_none()
+            && self.settlement.overrun.is_zero()
+            && RARE.iter().all(|unit| self.settlement.usage.get(*unit) == 0)
     }
 }
 
@@ -199,10 +273,7 @@ impl Kind<'_> {
             price_version: call.hold.price_version,
             outcome: call.settlement.outcome,
             estimated: call.settlement.estimated,
-            is_plain: !call.is_stored
-                && call.hold.plan.is_none()
-                && call.settlement.overrun.is_zero()
-                && RARE.iter().all(|unit| call.settlement.usage.get(*unit) == 0),
+            is_plain: call.is_plain(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sqlx::sqlite::{SqliteArguments, SqliteConnection};
+use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{Arguments, AssertSqlSafe, Encode, Sqlite, Type};
 use tollgate_storage::Result;
 
@@ -61,6 +61,27 @@ impl Bulk {
         Ok(changed)
     }
 
+    /// Runs it for all rows; answers what it finds.
+    pub(super) async fn fetch<T>(
+        &self,
+        connection: &mut SqliteConnection,
+        mut rows: &[T],
+        each: impl Fn(&T, &mut Values),
+    ) -> Result<Vec<SqliteRow>> {
+        let mut found = Vec::with_capacity(rows.len());
+        for (size, statement) in &self.statements {
+            while let Some((now, later)) = rows.split_at_checked(*size) {
+                let expected = size * self.columns;
+                let mut values = Values::with_capacity(expected);
+                now.iter().for_each(|row| each(row, &mut values));
+                let query = sqlx::query_with(AssertSqlSafe(statement.clone()), values.finish(expected)?);
+                found.append(&mut query.fetch_all(&mut *connection).await.map_err(storage_error)?);
+                rows = later;
+            }
+        }
+        Ok(found)
+    }
+
     /// Every form of the statement, for the test that prepares them.
     #[cfg(test)]
     pub(super) fn forms(&self) -> impl Iterator<Item = Arc<str>> + '_ {
@@ -92,6 +113,16 @@ impl Values {
     /// An id, if there is one.
     pub(super) fn optional_id(&mut self, id: Option<u128>) -> &mut Values {
         self.add(id.map(id_bytes))
+    }
+
+    /// Bytes.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Values {
+        self.add(bytes)
+    }
+
+    /// Bytes, if there are any.
+    pub(super) fn optional_bytes(&mut self, bytes: Option<&[u8]>) -> &mut Values {
+        self.add(bytes)
     }
 
     /// A number.

@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
-use tollgate_storage::audit::Leg;
+use tollgate_storage::audit::{Leg, TransferRow, TransferSubject};
 use tollgate_storage::subscription::window_entry;
 use tollgate_storage::{
     AuditVisitor, Balance, Grant, HoldOutcome, LedgerStore, NewHold, PlanUse, Resolution, Result, Settlement,
     Spendable, StorageError, StorageErrorKind,
 };
-use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, Timestamp, Usage};
 
@@ -24,13 +23,13 @@ use super::holds::{Known, Shard};
 use super::ids::{HoldKey, lock};
 use super::journal::Entry;
 use super::record::{Hold, PlanShare, Week, Window};
-use super::{Core, Sqlite, audit};
+use super::{Core, Sqlite, audit, chain};
 use crate::rows::{id_bytes, storage_error};
 
 const CHARGE: &str = "SELECT charge FROM usage_row WHERE account_id = $1 AND id = $2";
 const MOVE: &str = "UPDATE ledger_account SET balance = balance + $3 WHERE account_id = $1 AND kind = $2";
-const TRANSFER: &str = "INSERT INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, created_at) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+const TRANSFER: &str = "INSERT INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, created_at, \
+    sequence, prev_hash, hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 
 #[async_trait]
 impl LedgerStore for Sqlite {
@@ -105,9 +104,9 @@ impl LedgerStore for Sqlite {
         Ok(voided)
     }
 
-    async fn audit(&self, visitor: &mut dyn AuditVisitor) -> Result<()> {
+    async fn audit(&self, account: Option<AccountId>, visitor: &mut dyn AuditVisitor) -> Result<()> {
         self.flush(true).await?;
-        audit::audit(self, visitor).await
+        audit::audit(self, account, visitor).await
     }
 }
 
@@ -295,29 +294,47 @@ fn revenue_after(sums: &Sums, settlement: &Settlement) -> Result<i64> {
 /// A transfer that is written by itself.
 pub(super) struct Transfer {
     pub(super) account: AccountId,
-    pub(super) entry: TransferId,
-    pub(super) subject: &'static str,
+    pub(super) subject: TransferSubject,
     pub(super) leg: Leg,
     pub(super) amount: Credits,
     pub(super) at: Timestamp,
 }
 
 impl Transfer {
-    /// Writes its row; none of nothing.
-    pub(super) async fn insert(&self, connection: &mut SqliteConnection) -> Result<()> {
+    /// As the port says it, in no chain yet.
+    pub(super) fn row(&self) -> TransferRow {
+        let (debit, credit) = self.leg.sides();
+        TransferRow {
+            subject: self.subject,
+            leg: self.leg,
+            debit,
+            credit,
+            amount: self.amount,
+            created_at: self.at,
+            price_version: None,
+            link: None,
+        }
+    }
+
+    /// Writes its row at the end of its account's chain; none of nothing.
+    async fn insert(&self, connection: &mut SqliteConnection) -> Result<()> {
         if self.amount.is_zero() {
             return Ok(());
         }
-        let (debit, credit) = self.leg.sides();
+        let row = chain::append(connection, self.account, self.row()).await?;
+        let link = row.link;
         let row = sqlx::query(TRANSFER)
             .bind(id_bytes(self.account.as_u128()))
-            .bind(id_bytes(self.entry.as_u128()))
-            .bind(i64::from(self.leg.as_i16()))
-            .bind(self.subject)
-            .bind(debit.as_str())
-            .bind(credit.as_str())
-            .bind(self.amount.nanos())
-            .bind(self.at.as_micros());
+            .bind(id_bytes(row.subject.entry()))
+            .bind(i64::from(row.leg.as_i16()))
+            .bind(row.subject.as_str())
+            .bind(row.debit.as_str())
+            .bind(row.credit.as_str())
+            .bind(row.amount.nanos())
+            .bind(row.created_at.as_micros())
+            .bind(link.map(|link| link.sequence))
+            .bind(link.map(|link| link.previous.0.to_vec()))
+            .bind(link.map(|link| link.hash.0.to_vec()));
         row.execute(connection).await.map(drop).map_err(storage_error)
     }
 

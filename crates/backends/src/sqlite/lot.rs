@@ -3,6 +3,7 @@
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
+use tollgate_storage::audit::TransferSubject;
 use tollgate_storage::lot::{Funds, Leaving, assign, expire, withdraw};
 use tollgate_storage::{
     Balance, Grant, Lot, LotKind, LotStore, NewRefund, RefundOutcome, Result, StorageError,
@@ -148,11 +149,9 @@ impl Core {
                 Box::pin(async move {
                     update(connection, &changed).await?;
                     for Leaving { entry, leg, amount } in leaving {
-                        let subject = "lot";
                         let transfer = Transfer {
                             account,
-                            entry,
-                            subject,
+                            subject: TransferSubject::Lot(entry),
                             leg,
                             amount,
                             at,
@@ -306,8 +305,7 @@ async fn write_grant(connection: &mut SqliteConnection, grant: Grant, changed: V
     update(connection, &changed).await?;
     let transfer = Transfer {
         account: grant.account,
-        entry: grant.id,
-        subject: "grant",
+        subject: TransferSubject::Grant(grant.id),
         leg: grant.terms.kind.leg(),
         amount: grant.amount,
         at: grant.at,

@@ -12,6 +12,7 @@ mod audit;
 mod batch;
 mod books;
 mod bulk;
+mod chain;
 mod database;
 mod engine;
 mod holds;

@@ -219,7 +219,7 @@ fn voided(
 }
 
 async fn take_over(connection: &mut SqliteConnection, taken: Vec<Taken>) -> Result<()> {
-    let statements = BatchWriter::new();
+    let mut statements = BatchWriter::new();
     let mut taken = taken.into_iter().peekable();
     while taken.peek().is_some() {
         let mut batch = Batch::default();

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use sqlx::sqlite::SqliteConnection;
-use tollgate_storage::audit::Leg;
 use tollgate_storage::lot::assign;
 use tollgate_storage::refund::Refundable;
 use tollgate_storage::{Lot, NewRefund, Refund, RefundOutcome, Result, StorageError, UsageRow};
@@ -15,7 +14,6 @@ use super::account::conflict;
 use super::books::Book;
 use super::ids::lock;
 use super::journal::Entry;
-use super::ledger::Transfer;
 use super::lot::{changed, insert, update};
 use super::usage::usage_columns;
 use crate::rows::{RefundColumns, UsageColumns, id_bytes, storage_error};
@@ -120,7 +118,7 @@ async fn call(
     Ok((row.map(UsageRow::try_from).transpose()?, refunds, other))
 }
 
-/// A refund's own rows. They are few: its balances move with those of the batch.
+/// A refund's own rows. They are few: its transfers and balances are written with those of the batch.
 pub(super) async fn write(connection: &mut SqliteConnection, refund: &Refund) -> Result<()> {
     let row = sqlx::query(INSERT)
         .bind(id_bytes(refund.id.as_u128()))
@@ -131,20 +129,6 @@ pub(super) async fn write(connection: &mut SqliteConnection, refund: &Refund) ->
         .bind(refund.reason.clone())
         .bind(refund.created_at.as_micros());
     row.execute(&mut *connection).await.map_err(storage_error)?;
-    for (leg, amount) in [
-        (Leg::Refund, refund.credits),
-        (Leg::RefundAllowance, refund.allowance),
-    ] {
-        let transfer = Transfer {
-            account: refund.account,
-            entry: refund.id,
-            subject: "refund",
-            leg,
-            amount,
-            at: refund.created_at,
-        };
-        transfer.insert(connection).await?;
-    }
     match refund.lot() {
         Some(lot) => insert(connection, &lot).await,
         None => Ok(()),

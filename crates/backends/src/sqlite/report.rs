@@ -21,7 +21,8 @@ const CHARGES: &str = "SELECT model, endpoint, count(DISTINCT entry_id) AS calls
     FROM transfer JOIN usage_row ON usage_row.account_id = transfer.account_id AND usage_row.id = transfer.entry_id \
     WHERE transfer.account_id = $1 AND transfer.created_at >= $2 AND transfer.created_at < $3 \
     AND subject = 'hold' AND leg IN (2, 6) GROUP BY model, endpoint ORDER BY model, endpoint";
-const TRANSFERS: &str = "SELECT entry_id, leg, subject, debit, credit, amount, created_at FROM transfer \
+const TRANSFERS: &str = "SELECT entry_id, leg, subject, debit, credit, amount, created_at, price_version, \
+    sequence, prev_hash, hash FROM transfer \
     WHERE account_id = $1 AND created_at >= $2 AND created_at < $3 AND (entry_id, leg) > ($4, $5) \
     ORDER BY entry_id, leg LIMIT $6";
 

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use sqlx::sqlite::SqliteConnection;
-use tollgate_storage::audit::Leg;
-use tollgate_storage::subscription::window_entry;
-use tollgate_storage::{LedgerAccount, Result};
+use tollgate_storage::audit::TransferRow;
+use tollgate_storage::{LedgerAccount, Link, Result};
 use tollgate_types::AccountId;
 
 use super::batch::{Batch, Kind, Placed, RARE, USUAL};
 use super::bulk::{Bulk, Values};
+use super::chain::{Chained, Heads};
 use super::ids::HoldKey;
-use super::ledger::Transfer;
 use super::record::{Hold, Window};
 use super::refund;
 use crate::rows::{corrupt, id_bytes, quantity_column, storage_error, version_column};
@@ -20,37 +19,30 @@ use crate::rows::{corrupt, id_bytes, quantity_column, storage_error, version_col
 pub(super) struct BatchWriter {
     hold: Bulk,
     hold_gone: Bulk,
-    hold_leg: Bulk,
-    legs: Bulk,
+    heads: Heads,
+    transfers: Bulk,
     legs_plain: Bulk,
     usage: Bulk,
     usage_plain: Bulk,
     balance: Bulk,
+    credits: Bulk,
 }
 
 const HOLD: &str = "INSERT OR ROLLBACK INTO hold (account_id, id, key_id, request_id, amount, price_version, model, \
     endpoint, created_at, expires_at, allowance, plan_name, window_id)";
-const HOLD_LEG: &str = "INSERT OR ROLLBACK INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, \
-    created_at, price_version) \
-    SELECT call.column1, call.column2, leg.column1, 'hold', leg.column2, 'hold', \
-    CASE leg.column1 WHEN 1 THEN call.column3 ELSE call.column4 END AS moved, call.column5, call.column6 FROM (";
-const HOLD_LEG_TAIL: &str =
-    ") AS call CROSS JOIN (VALUES (1, 'credits'), (5, 'allowance')) AS leg WHERE moved > 0";
-// The legs of a call are neighbours, so they are written together; those that move nothing are left out.
-const LEGS: &str = "INSERT OR ROLLBACK INTO transfer (price_version, account_id, entry_id, leg, subject, debit, credit, \
-    amount, created_at) \
-    SELECT ?, call.column1, call.column2, leg.column1, 'hold', leg.column2, leg.column3, \
-    CASE leg.column1 WHEN 1 THEN call.column5 WHEN 2 THEN call.column6 WHEN 3 THEN call.column7 \
-    WHEN 4 THEN call.column8 WHEN 5 THEN call.column9 WHEN 6 THEN call.column10 WHEN 7 THEN call.column11 \
-    ELSE call.column12 END AS moved, CASE WHEN leg.column1 IN (1, 5) THEN call.column3 ELSE call.column4 END FROM (";
-const LEGS_TAIL: &str = ") AS call CROSS JOIN (VALUES (1, 'credits', 'hold'), (2, 'hold', 'revenue:usage'), \
-    (3, 'hold', 'credits'), (4, 'expense:overrun', 'revenue:usage'), (5, 'allowance', 'hold'), \
-    (6, 'hold', 'revenue:included'), (7, 'hold', 'allowance'), (8, 'hold', 'breakage')) AS leg WHERE moved > 0";
+const TRANSFERS: &str = "INSERT OR ROLLBACK INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, \
+    created_at, price_version, sequence, prev_hash, hash)";
+// The legs of a plain call are neighbours in the table and in the chain, so they are written together; those that move
+// nothing are left out. Of its hashes the first is that before it.
 const LEGS_PLAIN: &str = "INSERT OR ROLLBACK INTO transfer (price_version, account_id, entry_id, leg, subject, debit, \
-    credit, amount, created_at) \
+    credit, amount, created_at, sequence, prev_hash, hash) \
     SELECT ?, call.column1, call.column2, leg.column1, 'hold', leg.column2, leg.column3, \
     CASE leg.column1 WHEN 1 THEN call.column3 WHEN 2 THEN call.column4 ELSE call.column3 - call.column4 END AS moved, \
-    CASE leg.column1 WHEN 1 THEN call.column5 ELSE call.column6 END FROM (";
+    CASE leg.column1 WHEN 1 THEN call.column5 ELSE call.column6 END, \
+    call.column7 + CASE leg.column1 WHEN 3 THEN 1 + (call.column4 > 0) ELSE leg.column1 - 1 END, \
+    substr(call.column8, 1 + 32 * CASE leg.column1 WHEN 3 THEN 1 + (call.column4 > 0) ELSE leg.column1 - 1 END, 32), \
+    substr(call.column8, 33 + 32 * CASE leg.column1 WHEN 3 THEN 1 + (call.column4 > 0) ELSE leg.column1 - 1 END, 32) \
+    FROM (";
 const LEGS_PLAIN_TAIL: &str = ") AS call CROSS JOIN (VALUES (1, 'credits', 'hold'), (2, 'hold', 'revenue:usage'), \
     (3, 'hold', 'credits')) AS leg WHERE moved > 0";
 // A request's first hold has the request's id, which then is not given twice.
@@ -74,6 +66,15 @@ const BALANCE: &str = "INSERT OR ROLLBACK INTO ledger_account (kind, account_id,
     WHERE stored.account_id = moved.column1 AND stored.kind = ?) FROM (";
 const BALANCE_TAIL: &str = ") AS moved WHERE true \
     ON CONFLICT (account_id, kind) DO UPDATE SET balance = excluded.balance";
+// The same of credits, with the end of the chain.
+const CREDITS: &str = "INSERT OR ROLLBACK INTO ledger_account (kind, account_id, balance, chain_sequence, \
+    chain_previous, chain_hash) \
+    SELECT 'credits', moved.column1, moved.column2 + (SELECT stored.balance FROM ledger_account AS stored \
+    WHERE stored.account_id = moved.column1 AND stored.kind = 'credits'), moved.column3, \
+    substr(moved.column4, 1, 32), substr(moved.column4, 33, 32) FROM (";
+const CREDITS_TAIL: &str = ") AS moved WHERE true \
+    ON CONFLICT (account_id, kind) DO UPDATE SET balance = excluded.balance, \
+    chain_sequence = excluded.chain_sequence, chain_previous = excluded.chain_previous, chain_hash = excluded.chain_hash";
 const WINDOW: &str = "UPDATE subscription SET window_number = $2 WHERE id = $1";
 const MARK: &str = "UPDATE journal_mark SET committed = $1 WHERE committed < $1";
 
@@ -83,22 +84,29 @@ impl BatchWriter {
         BatchWriter {
             hold: Bulk::new(HOLD, 13, ""),
             hold_gone: Bulk::new("DELETE FROM hold WHERE (account_id, id) IN (", 2, ")"),
-            hold_leg: Bulk::new(HOLD_LEG, 6, HOLD_LEG_TAIL),
-            legs: Bulk::new(LEGS, 12, LEGS_TAIL),
-            legs_plain: Bulk::new(LEGS_PLAIN, 6, LEGS_PLAIN_TAIL),
+            heads: Heads::new(),
+            transfers: Bulk::new(TRANSFERS, 12, ""),
+            legs_plain: Bulk::new(LEGS_PLAIN, 8, LEGS_PLAIN_TAIL),
             usage: Bulk::new(USAGE, 21, ")"),
             usage_plain: Bulk::new(USAGE_PLAIN, 13, ")"),
             balance: Bulk::new(BALANCE, 2, BALANCE_TAIL),
+            credits: Bulk::new(CREDITS, 4, CREDITS_TAIL),
         }
     }
 
+    /// Forgets where chains end: the transaction was undone, or something else has written.
+    pub(super) fn forget_chains(&mut self) {
+        self.heads.forget();
+    }
+
     /// Writes the batch into the open transaction.
-    pub(super) async fn write(&self, connection: &mut SqliteConnection, batch: &Batch) -> Result<()> {
+    pub(super) async fn write(&mut self, connection: &mut SqliteConnection, batch: &Batch) -> Result<()> {
+        let chained = self.heads.chain(connection, batch).await?;
         self.hold
             .run(connection, |_| (), batch.stored(), bind_hold)
             .await?;
-        self.hold_leg
-            .run(connection, |_| (), batch.stored(), bind_hold_leg)
+        self.transfers
+            .run(connection, |_| (), &chained.rows, bind_transfer)
             .await?;
         for window in batch.windows() {
             write_window(connection, window).await?;
@@ -110,14 +118,12 @@ impl BatchWriter {
             let version = |values: &mut Values| bind_version(&kind, values);
             let common = |values: &mut Values| bind_kind(&kind, values);
             if kind.is_plain {
-                self.legs_plain
-                    .run(connection, version, &calls, bind_plain_legs)
-                    .await?;
+                let bind = |call: &Placed<'_>, row: &mut Values| bind_plain_legs(call, &chained, row);
+                self.legs_plain.run(connection, version, &calls, bind).await?;
                 self.usage_plain
                     .run(connection, common, &calls, bind_plain_usage)
                     .await?;
             } else {
-                self.legs.run(connection, version, &calls, bind_legs).await?;
                 self.usage.run(connection, common, &calls, bind_usage).await?;
             }
         }
@@ -129,8 +135,8 @@ impl BatchWriter {
             self.hold_gone.run(connection, |_| (), &gone, bind).await?,
             gone.len(),
         )?;
+        self.move_credits(connection, batch, &chained).await?;
         for (account, moves) in [
-            (LedgerAccount::Credits, batch.moves(|moves| moves.credits)),
             (LedgerAccount::Hold, batch.moves(|moves| moves.held)),
             (LedgerAccount::RevenueUsage, batch.moves(|moves| moves.revenue)),
             (LedgerAccount::ExpenseOverrun, batch.moves(|moves| moves.overrun)),
@@ -154,6 +160,23 @@ impl BatchWriter {
                 .map_err(storage_error)?;
         }
         Ok(())
+    }
+
+    /// Moves credits and the ends of the chains.
+    async fn move_credits(
+        &self,
+        connection: &mut SqliteConnection,
+        batch: &Batch,
+        chained: &Chained,
+    ) -> Result<()> {
+        let bind = |(account, end): &(AccountId, Link), row: &mut Values| {
+            row.id(account.as_u128())
+                .number(batch.credits_of(*account))
+                .number(end.sequence)
+                .bytes(&[end.previous.0, end.hash.0].concat());
+        };
+        let changed = self.credits.run(connection, |_| (), &chained.heads, bind).await?;
+        expect_rows(changed, chained.heads.len())
     }
 
     async fn move_balances(
@@ -180,11 +203,11 @@ impl BatchWriter {
         let holds = [
             &self.hold,
             &self.hold_gone,
-            &self.hold_leg,
-            &self.legs,
+            self.heads.bulk(),
+            &self.transfers,
             &self.legs_plain,
         ];
-        let others = [&self.usage, &self.usage_plain, &self.balance];
+        let others = [&self.usage, &self.usage_plain, &self.balance, &self.credits];
         holds
             .into_iter()
             .chain(others)
@@ -194,23 +217,8 @@ impl BatchWriter {
     }
 }
 
-/// A week's own rows. They are few: its balances move with those of the batch.
+/// Notes that a week is open. Its transfers and balances are written with those of the batch.
 async fn write_window(connection: &mut SqliteConnection, window: &Window) -> Result<()> {
-    let closed = window
-        .closed
-        .map(|(number, left)| (number, Leg::CloseWindow, left));
-    let opened = (window.opened.0, Leg::OpenWindow, window.opened.1);
-    for (number, leg, amount) in closed.into_iter().chain([opened]) {
-        let transfer = Transfer {
-            account: window.account,
-            entry: window_entry(window.subscription, number),
-            subject: "window",
-            leg,
-            amount,
-            at: window.at,
-        };
-        transfer.insert(connection).await?;
-    }
     let open = sqlx::query(WINDOW)
         .bind(id_bytes(window.subscription.as_u128()))
         .bind(window.opened.0);
@@ -249,50 +257,40 @@ fn bind_kind(kind: &Kind<'_>, values: &mut Values) {
         .number(kind.estimated.into());
 }
 
-fn bind_hold_leg(hold: &Arc<Hold>, row: &mut Values) {
-    row.id(hold.account.as_u128())
-        .id(hold.id.as_u128())
-        .number(hold.credits())
-        .number(hold.allowance())
-        .number(hold.created_at.as_micros())
-        .number(version_column(hold.price_version));
+fn bind_transfer((account, transfer): &(AccountId, TransferRow), row: &mut Values) {
+    let link = transfer.link;
+    row.id(account.as_u128())
+        .id(transfer.subject.entry())
+        .number(transfer.leg.as_i16().into())
+        .text(transfer.subject.as_str())
+        .text(transfer.debit.as_str())
+        .text(transfer.credit.as_str())
+        .number(transfer.amount.nanos())
+        .number(transfer.created_at.as_micros())
+        .optional_number(transfer.price_version.map(version_column))
+        .optional_number(link.map(|link| link.sequence))
+        .optional_bytes(link.as_ref().map(|link| &link.previous.0[..]))
+        .optional_bytes(link.as_ref().map(|link| &link.hash.0[..]));
 }
 
 fn bind_version(kind: &Kind<'_>, values: &mut Values) {
     values.number(version_column(kind.price_version));
 }
 
-fn bind_plain_legs((_, call): &Placed<'_>, row: &mut Values) {
+fn bind_plain_legs((_, index, call): &Placed<'_>, chained: &Chained, row: &mut Values) {
     let (hold, settlement) = (&call.hold, &call.settlement);
+    let (sequence, hashes) = chained.plain(*index);
     row.id(hold.account.as_u128())
         .id(hold.id.as_u128())
         .number(hold.amount.nanos())
         .number(settlement.charge.nanos())
         .number(hold.created_at.as_micros())
-        .number(settlement.ended_at.as_micros());
-}
-
-fn bind_legs(placed: &Placed<'_>, row: &mut Values) {
-    let (_, call) = placed;
-    let (hold, settlement) = (&call.hold, &call.settlement);
-    let split = hold.split(settlement.charge, call.week);
-    // The first legs of a stored hold were written with it.
-    let first = |amount: i64| if call.is_stored { 0 } else { amount };
-    row.id(hold.account.as_u128())
-        .id(hold.id.as_u128())
-        .number(hold.created_at.as_micros())
         .number(settlement.ended_at.as_micros())
-        .number(first(hold.credits()))
-        .number(split.paid)
-        .number(split.released)
-        .number(settlement.overrun.nanos())
-        .number(first(hold.allowance()))
-        .number(split.included)
-        .number(split.returned)
-        .number(split.broken);
+        .number(sequence)
+        .bytes(hashes);
 }
 
-fn bind_plain_usage((_, call): &Placed<'_>, row: &mut Values) {
+fn bind_plain_usage((_, _, call): &Placed<'_>, row: &mut Values) {
     let (hold, settlement) = (&call.hold, &call.settlement);
     let (id, request) = (hold.id.as_u128(), hold.request.as_u128());
     row.id(hold.account.as_u128())
@@ -311,13 +309,14 @@ fn bind_plain_usage((_, call): &Placed<'_>, row: &mut Values) {
 
 fn bind_usage(placed: &Placed<'_>, row: &mut Values) {
     bind_plain_usage(placed, row);
-    let settlement = &placed.1.settlement;
+    let (_, _, call) = placed;
+    let settlement = &call.settlement;
     for unit in RARE {
         row.number(quantity_column(settlement.usage.get(unit)));
     }
-    let split = placed.1.hold.split(settlement.charge, placed.1.week);
+    let split = call.hold.split(settlement.charge, call.week);
     row.number(settlement.overrun.nanos()).number(split.included);
-    bind_plan(&placed.1.hold, row);
+    bind_plan(&call.hold, row);
 }
 
 fn expect_rows(changed: u64, expected: usize) -> Result<()> {

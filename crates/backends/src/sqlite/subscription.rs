@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
-use tollgate_storage::audit::Leg;
+use tollgate_storage::audit::{Leg, TransferSubject};
 use tollgate_storage::subscription::{period_entry, window_entry};
 use tollgate_storage::{
     Change, NewSubscription, Payer, Payment, Product, Result, StorageError, Subscription, SubscriptionEvent,
@@ -281,8 +281,7 @@ async fn insert(
     if let Some(window) = subscription.window {
         let open = Transfer {
             account: terms.account,
-            entry: window_entry(terms.id, window),
-            subject: "window",
+            subject: TransferSubject::Window(window_entry(terms.id, window)),
             leg: Leg::OpenWindow,
             amount: terms.allowance,
             at: terms.anchor,
@@ -315,8 +314,7 @@ async fn update(
     if let Some((number, left)) = closed {
         let close = Transfer {
             account: next.terms.account,
-            entry: window_entry(next.terms.id, number),
-            subject: "window",
+            subject: TransferSubject::Window(window_entry(next.terms.id, number)),
             leg: Leg::CloseWindow,
             amount: Credits::from_nanos(left),
             at,
@@ -337,8 +335,7 @@ async fn pay(
     let Some(amount) = fee else { return Ok(()) };
     let fee = Transfer {
         account: terms.account,
-        entry: period_entry(terms.id, subscription.period),
-        subject: "period",
+        subject: TransferSubject::Period(period_entry(terms.id, subscription.period)),
         leg: Leg::PlanFee,
         amount,
         at,

@@ -16,8 +16,8 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timest
 use super::database::migrate;
 use super::statements::BatchWriter;
 use super::{
-    Sqlite, SqliteConfig, account, audit, idempotency, key, ledger, lot, notice, price, recover, refund,
-    report, response, subscription, usage,
+    Sqlite, SqliteConfig, account, audit, chain, idempotency, key, ledger, lot, notice, price, recover,
+    refund, report, response, subscription, usage,
 };
 
 async fn schema() -> SqliteConnection {
@@ -41,6 +41,7 @@ fn statements() -> Vec<Arc<str>> {
     let fixed = [
         account::STATEMENTS,
         audit::STATEMENTS,
+        chain::STATEMENTS,
         idempotency::STATEMENTS,
         key::STATEMENTS,
         ledger::STATEMENTS,
@@ -136,7 +137,7 @@ fn rows_that_are_kept_for_ever_cannot_be_changed() {
     block_on(async {
         let mut connection = schema().await;
         for statement in [
-            "INSERT INTO transfer VALUES (x'01', x'02', 0, 'grant', 'cash', 'credits', 5, 0, NULL, NULL, NULL)",
+            "INSERT INTO transfer VALUES (x'01', x'02', 0, 'grant', 'cash', 'credits', 5, 0, NULL, NULL, NULL, NULL)",
             "INSERT INTO usage_row VALUES (x'01', x'02', NULL, x'02', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'ok', \
              0, 0, NULL, 0, 0, 0, NULL, NULL)",
             "INSERT INTO subscription_event VALUES (x'01', 0, 'created', 'active', 0, 0)",
@@ -166,7 +167,9 @@ fn rows_that_are_kept_for_ever_cannot_be_changed() {
             ("cash", true),
             ("expense:overrun", true),
         ] {
-            let insert = sqlx::query("INSERT INTO ledger_account VALUES (x'01', $1, -1)").bind(kind);
+            let insert =
+                sqlx::query("INSERT INTO ledger_account (account_id, kind, balance) VALUES (x'01', $1, -1)")
+                    .bind(kind);
             assert_eq!(insert.execute(&mut connection).await.is_ok(), allowed, "{kind}");
         }
     });

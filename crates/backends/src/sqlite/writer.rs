@@ -229,6 +229,7 @@ impl Writer {
                 // New calls stop rather than run unmetered. The batch stays and is tried again.
                 self.core.failing.store(true, Ordering::SeqCst);
                 self.connection = None;
+                self.statements.forget_chains();
                 tracing::error!(%error, waiting = self.batch.len(), "cannot write the database: new calls are refused");
             }
         }
@@ -271,6 +272,9 @@ impl Writer {
             if let Command::Work(work) = command {
                 carry_out(connection, &mut **work).await?;
             }
+        }
+        if has_work {
+            self.statements.forget_chains();
         }
         if closing {
             execute(connection, "UPDATE journal_mark SET clean = 1").await?;

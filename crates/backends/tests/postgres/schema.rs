@@ -130,6 +130,7 @@ impl AuditVisitor for Faults {
     fn account(&mut self, _: AccountId) {}
     fn balance(&mut self, _: tollgate_storage::LedgerBalance) {}
     fn hold(&mut self, _: tollgate_storage::audit::OpenHold) {}
+    fn chain(&mut self, _: tollgate_storage::Chain) {}
     fn lot(&mut self, _: &tollgate_storage::Lot) {}
     fn transfer(&mut self, _: tollgate_storage::audit::TransferRow) {}
     fn usage(&mut self, _: &tollgate_storage::UsageRow) {}
@@ -147,7 +148,7 @@ fn an_audit_names_what_it_cannot_read() {
     database.block_on(async {
         let storage = one_account(&database, 100).await;
         let mut faults = Faults::default();
-        storage.ledger.audit(&mut faults).await.unwrap();
+        storage.ledger.audit(None, &mut faults).await.unwrap();
         assert_eq!(faults.0, Vec::<String>::new());
         database
             .execute(
@@ -159,11 +160,11 @@ fn an_audit_names_what_it_cannot_read() {
                 INSERT INTO hold VALUES ('\\xff000000000000000000000000000000', '\\x03', NULL, '\\x04', 0, 0, '', '',
                     0, 0);
                 INSERT INTO price_version VALUES (1, 'm', 'free', 0);
-                INSERT INTO ledger_account SELECT id, 'pocket', 0 FROM account",
+                INSERT INTO ledger_account (account_id, kind, balance) SELECT id, 'pocket', 0 FROM account",
             )
             .await;
         let mut faults = Faults::default();
-        storage.ledger.audit(&mut faults).await.unwrap();
+        storage.ledger.audit(None, &mut faults).await.unwrap();
         assert_eq!(faults.0.len(), 6, "{:#?}", faults.0);
         assert!(faults.0.iter().any(|fault| fault.contains("acct_ff000000")), "{:#?}", faults.0);
         assert_eq!(storage.ledger.balance(ACCOUNT).await.unwrap_err().kind, StorageErrorKind::Corrupt);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate_backends::sqlite::open;
 use tollgate_storage::conformance::Books;
 use tollgate_storage::refund::refund_id;
-use tollgate_storage::{LedgerAccount, NewRefund, Storage};
+use tollgate_storage::{LedgerAccount, NewHold, NewRefund, Storage};
 use tollgate_types::clock::ManualClock;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId};
@@ -321,6 +321,44 @@ fn refunds_are_taken_over_once() {
             assert_eq!(week, nanos(100));
             storage.engine.close().await.unwrap();
         }
+        storage.engine.close().await.unwrap();
+    });
+}
+
+/// What is taken over after a crash is chained as it would have been without one.
+#[test]
+fn chain_is_the_same_after_a_crash() {
+    let directory = Directory::new();
+    block_on(async {
+        let storage = directory.path().open().await.unwrap();
+        let id = funded(&storage, 1, 10_000).await;
+        storage.subscriptions.subscribe(plan(1, id, 150)).await.unwrap();
+        let week = 7 * 24 * 3600;
+        for (number, seconds) in [(1, 0), (2, 10), (3, week), (4, week + 1), (5, 3 * week)] {
+            let mut hold = hold(number, id, 100);
+            hold.created_at = at(seconds);
+            call(&storage, hold, 30).await;
+            if number == 2 {
+                storage.engine.flush().await.unwrap();
+            }
+        }
+        let not_covered = NewHold {
+            not_covered_by: Arc::from([Arc::from("lite")]),
+            ..hold(6, id, 100)
+        };
+        call(&storage, not_covered, 100).await;
+        let crashed = directory.crash("crashed");
+        let expected = Books::read(&storage).await;
+        let opened = crashed.open().await.unwrap();
+        let found = Books::read(&opened).await;
+        assert_eq!(found.of(id).transfers, expected.of(id).transfers);
+        assert_eq!(found.of(id).chain, expected.of(id).chain);
+        // It goes on behind what was taken over.
+        call(&opened, hold(7, id, 100), 30).await;
+        let grown = Books::read(&opened).await;
+        let head = |books: &Books| books.of(id).chain.head.unwrap().sequence;
+        assert_eq!(head(&grown), head(&expected) + 3);
+        opened.engine.close().await.unwrap();
         storage.engine.close().await.unwrap();
     });
 }

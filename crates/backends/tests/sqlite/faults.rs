@@ -102,6 +102,7 @@ impl AuditVisitor for Unreadable {
     fn account(&mut self, _: AccountId) {}
     fn balance(&mut self, _: LedgerBalance) {}
     fn hold(&mut self, _: OpenHold) {}
+    fn chain(&mut self, _: tollgate_storage::Chain) {}
     fn lot(&mut self, _: &tollgate_storage::Lot) {}
     fn transfer(&mut self, _: TransferRow) {}
     fn usage(&mut self, _: &UsageRow) {}
@@ -122,10 +123,10 @@ fn audit_tells_what_cannot_be_read() {
         storage.engine.close().await.unwrap();
         for change in [
             "INSERT INTO price_version VALUES (1, 'm', '{\"words\":\"1\"}', 0)",
-            "INSERT INTO ledger_account SELECT id, 'gold', 5 FROM account",
-            "INSERT INTO transfer SELECT account_id, x'0102', 1, 'hold', 'credits', 'hold', 5, 0, 0, NULL, NULL \
+            "INSERT INTO ledger_account (account_id, kind, balance) SELECT id, 'gold', 5 FROM account",
+            "INSERT INTO transfer SELECT account_id, x'0102', 1, 'hold', 'credits', 'hold', 5, 0, 0, NULL, NULL, NULL \
              FROM transfer WHERE leg = 0",
-            "INSERT INTO transfer SELECT account_id, entry_id, 4, 'gift', 'credits', 'hold', 5, 0, 0, NULL, NULL \
+            "INSERT INTO transfer SELECT account_id, entry_id, 4, 'gift', 'credits', 'hold', 5, 0, 0, NULL, NULL, NULL \
              FROM transfer WHERE leg = 0",
             "INSERT INTO usage_row SELECT account_id, zeroblob(16), key_id, request_id, endpoint, model, provider, \
              price_version, held, charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, \
@@ -135,7 +136,7 @@ fn audit_tells_what_cannot_be_read() {
         }
         let storage = directory.path().open().await.unwrap();
         let mut unreadable = Unreadable::default();
-        storage.ledger.audit(&mut unreadable).await.unwrap();
+        storage.ledger.audit(None, &mut unreadable).await.unwrap();
         let expected = ["words", "'gold'", "an id of 2 bytes", "'gift'", "'lost'"];
         assert_eq!(unreadable.0.len(), expected.len(), "{:?}", unreadable.0);
         for text in expected {

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
 use tollgate_storage::{
-    AuditVisitor, Balance, Grant, HoldOutcome, LedgerAccount, LedgerBalance, LedgerStore, Lot, NewHold,
-    PlanUse, Refund, Resolution, Result, Settlement, Spendable, StorageError, StorageErrorKind, UsageRow,
+    AuditVisitor, Balance, Chain, Grant, HoldOutcome, LedgerAccount, LedgerBalance, LedgerStore, Lot,
+    NewHold, PlanUse, Refund, Resolution, Result, Settlement, Spendable, StorageError, StorageErrorKind,
+    UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
@@ -26,6 +27,8 @@ pub struct Pages {
     pub plans: BTreeMap<AccountId, Plan>,
     /// What open holds have of an allowance.
     pub shares: BTreeMap<HoldId, (PlanUse, i64)>,
+    /// What the book says about its chain, when that is not what its transfers make.
+    pub end: Option<Chain>,
 }
 
 /// A plan whose weeks are counted from the beginning of time.
@@ -115,8 +118,34 @@ impl Pages {
             credit,
             amount: Credits::from_nanos(amount),
             created_at: Timestamp::from_micros(0),
+            price_version: None,
+            link: None,
         };
         self.transfers.push((account, row));
+    }
+
+    /// Transfers of an account in their chain, and its end. Those that were falsified after they were chained stay as
+    /// they are, and so does the end.
+    pub fn chained(&self, account: AccountId) -> (Vec<TransferRow>, Chain) {
+        let mut chain = Chain::default();
+        let of_account = self.transfers.iter().filter(|(owner, _)| *owner == account);
+        let link = |(_, mut row): (AccountId, TransferRow)| {
+            row.link = row.link.or_else(|| Some(row.link_after(account, chain.head)));
+            chain.head = row.link;
+            row
+        };
+        let rows = of_account.copied().map(link).collect();
+        (rows, self.end.unwrap_or(chain))
+    }
+
+    /// Writes the chain of an account down, so that what is falsified later breaks it.
+    pub fn chain(&mut self, account: AccountId) {
+        let (rows, chain) = self.chained(account);
+        self.end = Some(chain);
+        let mut of_account = rows.into_iter();
+        for (_, row) in self.transfers.iter_mut().filter(|(owner, _)| *owner == account) {
+            row.link = of_account.next().and_then(|row| row.link);
+        }
     }
 
     /// The number of the week that a call draws on, and what is left of it.
@@ -305,13 +334,14 @@ impl LedgerStore for Books {
         Ok(over.len() as u64)
     }
 
-    async fn audit(&self, visitor: &mut dyn AuditVisitor) -> Result<()> {
+    async fn audit(&self, only: Option<AccountId>, visitor: &mut dyn AuditVisitor) -> Result<()> {
         let pages = self.pages();
         for (version, prices) in &pages.prices {
             visitor.price(*version, "maker/model", prices);
         }
         let mut accounts: Vec<AccountId> = pages.balances.keys().map(|(account, _)| *account).collect();
         accounts.dedup();
+        accounts.retain(|account| only.is_none_or(|only| only == *account));
         for account in accounts {
             visitor.account(account);
             for ((_, ledger), nanos) in pages.balances.iter().filter(|((owner, _), _)| *owner == account) {
@@ -321,6 +351,8 @@ impl LedgerStore for Books {
                     balance,
                 });
             }
+            let (transfers, chain) = pages.chained(account);
+            visitor.chain(chain);
             for lot in pages.lots.iter().filter(|lot| lot.account == account) {
                 visitor.lot(lot);
             }
@@ -335,15 +367,21 @@ impl LedgerStore for Books {
                     expires_at,
                 });
             }
-            for (_, row) in pages.transfers.iter().filter(|(owner, _)| *owner == account) {
-                visitor.transfer(*row);
-            }
-            for row in pages.rows.iter().filter(|row| row.account == account) {
-                visitor.usage(row);
-            }
             for refund in pages.refunds.iter().filter(|refund| refund.account == account) {
                 visitor.refund(refund);
             }
+            let mut transfers = transfers;
+            transfers.sort_by_key(|row| row.subject.entry());
+            let mut rows: Vec<&UsageRow> = pages.rows.iter().filter(|row| row.account == account).collect();
+            rows.sort_by_key(|row| row.id);
+            let mut rows = rows.into_iter().peekable();
+            for row in transfers {
+                while let Some(earlier) = rows.next_if(|usage| usage.id.as_u128() < row.subject.entry()) {
+                    visitor.usage(earlier);
+                }
+                visitor.transfer(row);
+            }
+            rows.for_each(|row| visitor.usage(row));
             visitor.account_end();
         }
         Ok(())

@@ -131,6 +131,7 @@ fn sound_books_have_no_fault_and_are_counted() {
         revenue: 80,
         overrun: 20,
         crashed: 1,
+        chain_heads: 1,
         ..CheckReport::default()
     };
     assert_eq!(report, expected);
@@ -301,6 +302,22 @@ fn i13_prices_never_change() {
     let mut pages = sound();
     change_price(&mut pages);
     assert!(check(&pages, false).is_clean());
+}
+
+#[test]
+fn i14_transfers_are_chained() {
+    breaks(&["I14"], |pages| {
+        pages.chain(ACCOUNT);
+        pages.transfers[1].1.created_at = Timestamp::from_micros(5);
+    });
+    breaks(&["I14"], |pages| {
+        pages.chain(ACCOUNT);
+        pages.end.as_mut().unwrap().unchained = 1;
+    });
+    breaks(&["I1", "I14", "I15"], |pages| {
+        pages.chain(ACCOUNT);
+        pages.transfers.remove(0);
+    });
 }
 
 /// Books with a plan of 100 a week: a call that it covered, one that it covered partly, whose week is closed, and one

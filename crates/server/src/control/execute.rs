@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_billing::plans::{self, Wish};
-use tollgate_billing::{Plan, check_ledger};
+use tollgate_billing::{Plan, Scope, check_ledger};
 use tollgate_storage::report::Span;
 use tollgate_storage::{
     Account, AccountState, Cadence, Compat, KeyMode, Limits, StorageError, StorageErrorKind, Subscription,
@@ -14,7 +14,7 @@ use super::view::{
     AccountView, BalanceView, CheckView, CreatedKeyView, EventView, KeyView, ModelView, PlanView, Reply,
     SubscriptionView,
 };
-use super::{Command, NewLimit, SubscriptionWish, alerts, credits, reports, top_ups};
+use super::{Command, NewLimit, SubscriptionWish, alerts, credits, receipts, reports, top_ups};
 use crate::wiring::Domains;
 
 /// Carries out a command.
@@ -130,6 +130,17 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
             Ok(Reply::Statement(Box::new(statement)))
         }
         Command::ListModels => Ok(Reply::Models(list_models(domains))),
+        Command::AuditLedger { account, from, to } => {
+            if let Some(account) = account {
+                find(domains, account).await?;
+            }
+            let scope = Scope { account, from, to };
+            Ok(Reply::Audit(receipts::audit(domains, scope).await?))
+        }
+        Command::ShowReceipt { request } => {
+            let receipt = receipts::receipt(domains, request).await?;
+            Ok(Reply::Receipt(Box::new(receipt)))
+        }
         Command::CheckLedger { reprice } => {
             let report = check_ledger(&*domains.storage.ledger, reprice)
                 .await

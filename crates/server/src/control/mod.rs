@@ -4,6 +4,7 @@
 pub mod alerts;
 mod credits;
 pub mod execute;
+pub mod receipts;
 mod reports;
 pub mod socket;
 pub mod top_ups;
@@ -177,7 +178,7 @@ pub enum Command {
         /// Before.
         to: Option<Timestamp>,
         /// The last one of the page before.
-        after: Option<TransferView>,
+        after: Option<Box<TransferView>>,
     },
     /// A page of an account's usage rows, newest first.
     ListUsage {
@@ -199,6 +200,20 @@ pub enum Command {
     },
     /// Lists the models that can be called.
     ListModels,
+    /// Recomputes charges.
+    AuditLedger {
+        /// Those of this account.
+        account: Option<AccountId>,
+        /// Of calls that ended at or after this time.
+        from: Option<Timestamp>,
+        /// Of calls that ended before it.
+        to: Option<Timestamp>,
+    },
+    /// Shows the charge of a call with its arithmetic.
+    ShowReceipt {
+        /// The call's request; its hold has the same value.
+        request: RequestId,
+    },
     /// Checks the books.
     CheckLedger {
         /// Whether every usage row is priced again.

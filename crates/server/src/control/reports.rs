@@ -21,7 +21,7 @@ pub(super) async fn transfers(
     domains: &Domains,
     account: AccountId,
     span: Span,
-    after: Option<TransferView>,
+    after: Option<Box<TransferView>>,
 ) -> Result<Vec<TransferView>, Error> {
     let place = |view: TransferView| {
         let (_, digits) = view.entry_id.split_once('_')?;
@@ -31,7 +31,7 @@ pub(super) async fn transfers(
         })
     };
     let after = after
-        .map(|view| place(view).ok_or_else(|| invalid("after", "It is no transfer.")))
+        .map(|view| place(*view).ok_or_else(|| invalid("after", "It is no transfer.")))
         .transpose()?;
     let reports = &domains.storage.reports;
     let page = reports.transfers(account, span, after, PAGE).await;

@@ -1,5 +1,6 @@
 //! What commands answer. The command line prints it as a table or as JSON.
 
+use super::receipts::{AuditView, ReceiptView};
 use serde::{Deserialize, Serialize};
 use tollgate_billing::{CheckReport, Plan};
 use tollgate_storage::audit::{TransferRow, TransferSubject};
@@ -63,6 +64,10 @@ pub enum Reply {
     Models(Vec<ModelView>),
     /// What the check found.
     Check(CheckView),
+    /// What the audit found.
+    Audit(AuditView),
+    /// A charge with its arithmetic.
+    Receipt(Box<ReceiptView>),
 }
 
 /// An account.
@@ -410,6 +415,14 @@ pub struct TransferView {
     pub amount: Credits,
     /// RFC 3339.
     pub created_at: String,
+    /// The prices that applied, if it is of a call.
+    pub price_version: Option<String>,
+    /// Its place in the account's chain; none when it was made before there was one.
+    pub sequence: Option<i64>,
+    /// The hash of the transfer before, 64 hexadecimal digits.
+    pub prev_hash: Option<String>,
+    /// Its own.
+    pub hash: Option<String>,
 }
 
 impl TransferView {
@@ -428,6 +441,10 @@ impl TransferView {
             credit: row.credit.as_str().to_owned(),
             amount: row.amount,
             created_at: row.created_at.to_rfc3339(),
+            price_version: row.price_version.map(|version| version.to_string()),
+            sequence: row.link.map(|link| link.sequence),
+            prev_hash: row.link.map(|link| link.previous.to_string()),
+            hash: row.link.map(|link| link.hash.to_string()),
         }
     }
 }
@@ -641,6 +658,10 @@ pub struct CheckView {
     pub overrun: Credits,
     /// Calls that a crash cut off; they were not charged.
     pub crashed: u64,
+    /// Chains of transfers, one for each account that has any.
+    pub chain_heads: u64,
+    /// Transfers that were made before there were chains.
+    pub unchained: u64,
     /// How many faults there are.
     pub fault_count: u64,
     /// The first of them.
@@ -659,6 +680,8 @@ impl From<&CheckReport> for CheckView {
             revenue: credits(report.revenue),
             overrun: credits(report.overrun),
             crashed: report.crashed,
+            chain_heads: report.chain_heads,
+            unchained: report.unchained,
             fault_count: report.fault_count,
             faults: report.faults.iter().map(ToString::to_string).collect(),
         }

@@ -7,5 +7,6 @@ mod app;
 mod files;
 mod holds;
 mod kept;
+mod ledger;
 mod left_out;
 mod sealed;

@@ -7,13 +7,15 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices};
 
 use crate::audit::{AuditVisitor, LedgerAccount, LedgerBalance, Leg, OpenHold, TransferRow, TransferSubject};
 use crate::usage::UsageRow;
-use crate::{Lot, Refund, Storage};
+use crate::{Chain, Link, Lot, Refund, Storage};
 
 /// One tenant's book.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Book {
     /// Stored balances.
     pub balances: BTreeMap<LedgerAccount, Credits>,
+    /// What it says about its chain.
+    pub chain: Chain,
     /// Lots in the order in which they are spent.
     pub lots: Vec<Lot>,
     /// Open holds in order of id.
@@ -47,7 +49,7 @@ impl Books {
     /// Audits the engine and checks every invariant of the books.
     pub async fn read(storage: &Storage) -> Books {
         let mut books = Books::default();
-        storage.ledger.audit(&mut books).await.unwrap();
+        storage.ledger.audit(None, &mut books).await.unwrap();
         assert_eq!(books.current, None, "the last book is not ended");
         for (account, book) in &mut books.books {
             book.lots.sort_by(Lot::burns_before);
@@ -100,6 +102,13 @@ impl AuditVisitor for Books {
         assert_eq!(before, None, "{:?} is shown twice", balance.account);
     }
 
+    fn chain(&mut self, chain: Chain) {
+        let book = self.open_book();
+        assert!(book.lots.is_empty(), "the chain comes before lots");
+        assert_eq!(book.chain, Chain::default(), "the chain is shown twice");
+        book.chain = chain;
+    }
+
     fn lot(&mut self, lot: &Lot) {
         assert_eq!(Some(lot.account), self.current, "a lot of another account");
         let book = self.open_book();
@@ -117,16 +126,33 @@ impl AuditVisitor for Books {
     }
 
     fn transfer(&mut self, transfer: TransferRow) {
-        self.open_book().transfers.push(transfer);
+        let book = self.open_book();
+        let entry = transfer.subject.entry();
+        let before = book.transfers.last().map(|row| row.subject.entry());
+        let row = book.usage.last().map(|row| row.id.as_u128());
+        assert!(before <= Some(entry), "{transfer:?} comes behind {before:?}");
+        assert!(row < Some(entry), "{transfer:?} comes behind a later usage row");
+        book.transfers.push(transfer);
     }
 
     fn usage(&mut self, row: &UsageRow) {
         assert_eq!(Some(row.account), self.current, "a row of another account");
-        self.open_book().usage.push(row.clone());
+        let book = self.open_book();
+        let before = book.transfers.last().map(|row| row.subject.entry());
+        assert!(
+            before <= Some(row.id.as_u128()),
+            "{row:?} comes behind later transfers"
+        );
+        book.usage.push(row.clone());
     }
 
     fn refund(&mut self, refund: &Refund) {
         assert_eq!(Some(refund.account), self.current, "a refund of another account");
+        let book = self.open_book();
+        assert!(
+            book.transfers.is_empty() && book.usage.is_empty(),
+            "refunds come before rows"
+        );
         self.open_book().refunds.push(refund.clone());
     }
 
@@ -215,10 +241,23 @@ fn check(account: AccountId, book: &Book) {
     assert_eq!(total, 0, "{account}: the book does not sum to zero");
     let held: i64 = book.holds.iter().map(|hold| hold.amount.nanos()).sum();
     assert_eq!(held, book.balance(LedgerAccount::Hold), "{account}: open holds");
+    check_chain(account, book);
     check_lots(account, book);
     check_refunds(account, book);
     check_weeks(account, book, &legs, weeks);
     check_holds(account, book, legs);
+}
+
+/// Every transfer is in the chain, each behind the one before, up to the head.
+fn check_chain(account: AccountId, book: &Book) {
+    let mut chained: Vec<&TransferRow> = book.transfers.iter().collect();
+    chained.sort_by_key(|transfer| transfer.link.map(|link| link.sequence));
+    let head = chained.iter().fold(None, |head: Option<Link>, transfer| {
+        let expected = transfer.link_after(account, head);
+        assert_eq!(transfer.link, Some(expected), "{account}: {transfer:?}");
+        transfer.link
+    });
+    assert_eq!(book.chain, Chain { head, unchained: 0 }, "{account}");
 }
 
 /// Every grant and refund has its lot, what left lots was moved, and what lots have left is what the account has and

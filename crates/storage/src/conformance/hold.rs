@@ -30,6 +30,8 @@ pub async fn amount_moves_from_credits(factory: Factory) {
         credit: LedgerAccount::Hold,
         amount: nanos(30),
         created_at: START,
+        price_version: Some(hold.price_version),
+        link: books.of(id).chain.head,
     };
     assert_eq!(books.of(id).transfers[1..], [transfer]);
     let open = OpenHold {

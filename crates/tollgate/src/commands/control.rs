@@ -294,6 +294,8 @@ pub(super) fn unexpected(reply: &Reply) -> Failure {
         Reply::Transfers(_) | Reply::UsageRows(_) | Reply::Statement(_) => "about the books",
         Reply::Models(_) => "about models",
         Reply::Check(_) => "about the ledger",
+        Reply::Audit(_) => "about charges",
+        Reply::Receipt(_) => "about a charge",
     };
     Failure::failed(format!(
         "The server answered {kind}, which was not asked. Use the command line of the server's own version."
@@ -330,6 +332,8 @@ mod tests {
             revenue: Default::default(),
             overrun: Default::default(),
             crashed: 0,
+            chain_heads: 1,
+            unchained: 0,
             fault_count: 1,
             faults: vec!["I1: the balances do not sum to zero".to_owned()],
         };

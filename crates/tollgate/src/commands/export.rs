@@ -59,7 +59,7 @@ fn page(rows: Rows, account: AccountId, command: &Export, after: Option<&Reply>)
             from,
             to,
             after: match after {
-                Some(Reply::Transfers(page)) => page.last().cloned(),
+                Some(Reply::Transfers(page)) => page.last().cloned().map(Box::new),
                 _ => None,
             },
         },

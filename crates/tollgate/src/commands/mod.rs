@@ -5,6 +5,7 @@ mod check;
 mod control;
 mod export;
 mod openapi;
+mod receipts;
 mod serve;
 mod top_ups;
 
@@ -57,6 +58,9 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Command::Subscriptions(command) => control::subscriptions(place, command, &printer),
         Command::Models(command) => control::models(place, command, &printer),
         Command::Ledger(Ledger::Export(command)) => export::export(place, &command, Rows::Transfers),
+        Command::Ledger(Ledger::Audit(scope)) => receipts::audit(place, scope, &printer),
+        Command::Ledger(Ledger::Receipt(command)) => receipts::receipt(place, command, &printer),
+        Command::Ledger(Ledger::Verify(command)) => receipts::verify(&command, &printer),
         Command::Ledger(Ledger::Check { reprice }) => control::check_ledger(place, reprice, &printer),
         Command::Usage(Usage::Export(command)) => export::export(place, &command, Rows::Usage),
         Command::Statements(command) => control::statements(place, command, &printer),

@@ -351,6 +351,8 @@ pub fn check(check: &CheckView) -> String {
         ["revenue".to_owned(), format!("{} credits", check.revenue)],
         ["overrun".to_owned(), format!("{} credits", check.overrun)],
         ["cut off by crashes".to_owned(), check.crashed.to_string()],
+        ["chain heads".to_owned(), check.chain_heads.to_string()],
+        ["before the chains".to_owned(), check.unchained.to_string()],
     ];
     let faults: String = check
         .faults
@@ -416,7 +418,7 @@ fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]
 }
 
 /// Columns as wide as their widest cell, two blanks between them.
-fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+pub(super) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let rows: Vec<[String; N]> = rows
         .iter()
         .map(|row| row.each_ref().map(|cell| shown(cell)))
@@ -438,7 +440,7 @@ fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     rows.iter().map(line).collect()
 }
 
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
         .collect()

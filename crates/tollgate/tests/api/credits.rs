@@ -303,7 +303,7 @@ async fn exports_have_every_row() {
         let rows = lines(&command_line.try_run(&mine).await);
         assert_eq!(
             rows[0],
-            "account_id,entry_id,subject,leg,debit,credit,amount,created_at"
+            "account_id,entry_id,subject,leg,debit,credit,amount,created_at,price_version,sequence,prev_hash,hash"
         );
         assert_eq!(rows.len(), 1 + 1 + 3 * 3);
         let grant = rows.iter().find(|row| row.contains(",grant,grant,")).unwrap();

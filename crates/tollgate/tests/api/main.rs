@@ -40,6 +40,7 @@ mod plans;
 mod policy;
 mod privacy;
 mod quote;
+mod receipts;
 mod reload;
 mod responses;
 mod scene;

@@ -125,6 +125,9 @@ fn its_blocks_fit_together() {
         .replace("/run/secrets/gpu-2", key.to_str().unwrap())
         .replace("/run/secrets/vertex.json", account.to_str().unwrap())
         .replace("/run/secrets/moderation", key.to_str().unwrap())
+        .replace("/run/secrets/stripe-key", key.to_str().unwrap())
+        .replace("/run/secrets/stripe-webhook", key.to_str().unwrap())
+        .replace("/run/secrets/smtp", key.to_str().unwrap())
         .replace("/etc/tollgate/weapons.txt", words.to_str().unwrap())
         .replace("/etc/tollgate/weapons.regex", patterns.to_str().unwrap())
         .replace("10.0.0.6:8000", "127.0.0.1:1");

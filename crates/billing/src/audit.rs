@@ -1,0 +1,416 @@
+//! `ledger audit`: every charge once more, from its usage row, its price version and what was held for it.
+
+pub mod arithmetic;
+
+use std::collections::HashMap;
+use std::fmt;
+
+use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
+use tollgate_storage::{
+    AuditVisitor, Chain, LedgerAccount, LedgerBalance, LedgerStore, Lot, Refund, StorageError, UsageRow,
+};
+use tollgate_types::id::TransferId;
+use tollgate_types::usage::Outcome;
+use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp};
+
+use arithmetic::{PriceList, Split};
+
+/// Most differences that are listed; all are counted.
+const LISTED: usize = 100;
+
+/// Which charges are recomputed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scope {
+    /// Those of this account.
+    pub account: Option<AccountId>,
+    /// Of calls that ended at or after this time.
+    pub from: Option<Timestamp>,
+    /// Of calls that ended before it.
+    pub to: Option<Timestamp>,
+}
+
+/// A figure of the books that comes out otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Whose.
+    pub account: AccountId,
+    /// Of what: `call hold_…` or `week xfer_…`.
+    pub subject: String,
+    /// Which figure.
+    pub figure: &'static str,
+    /// What the books say.
+    pub recorded: String,
+    /// What comes out.
+    pub recomputed: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference {
+            account,
+            subject,
+            figure,
+            recorded,
+            recomputed,
+        } = self;
+        write!(
+            f,
+            "{account}: {subject}: {figure}: the books say {recorded}, recomputed it is {recomputed}"
+        )
+    }
+}
+
+/// What the audit found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditReport {
+    /// Books read.
+    pub accounts: u64,
+    /// Charges recomputed.
+    pub calls: u64,
+    /// Of them those whose usage the gateway counted itself.
+    pub estimated: u64,
+    /// Weeks of plans.
+    pub weeks: u64,
+    /// Σ of the charges as they were recomputed, in nano-credits.
+    pub charged: i128,
+    /// How many figures differ.
+    pub difference_count: u64,
+    /// The first of them.
+    pub differences: Vec<Difference>,
+}
+
+impl AuditReport {
+    /// Whether every figure came out.
+    pub fn is_clean(&self) -> bool {
+        self.difference_count == 0
+    }
+}
+
+/// Recomputes the charges and compares them with the books, those of weeks as well.
+pub async fn audit_ledger(ledger: &dyn LedgerStore, scope: Scope) -> Result<AuditReport, StorageError> {
+    let mut audit = Audit {
+        scope,
+        ..Audit::default()
+    };
+    ledger.audit(scope.account, &mut audit).await?;
+    Ok(audit.report)
+}
+
+#[derive(Default)]
+struct Audit {
+    scope: Scope,
+    report: AuditReport,
+    prices: HashMap<PriceVersion, PriceList>,
+    book: Book,
+}
+
+/// A book while it is read.
+#[derive(Default)]
+struct Book {
+    account: Option<AccountId>,
+    /// What is left of the open week, as the book says it.
+    allowance: i128,
+    weeks: HashMap<TransferId, Week>,
+    /// Open holds that have a part of an allowance.
+    open: HashMap<HoldId, (TransferId, i128)>,
+    refunds: HashMap<HoldId, Refunded>,
+    call: Call,
+}
+
+/// What was given back of a call.
+#[derive(Clone, Copy, Default)]
+struct Refunded {
+    credits: i128,
+    allowance: i128,
+}
+
+/// A week, by what its calls did with it.
+#[derive(Default)]
+struct Week {
+    opened: Option<i128>,
+    closed: i128,
+    included: i128,
+    broken: i128,
+    held: i128,
+    refunded: i128,
+}
+
+/// The transfers of the call that is read.
+#[derive(Default)]
+struct Call {
+    id: Option<HoldId>,
+    legs: Vec<TransferRow>,
+}
+
+impl Call {
+    fn moved(&self, leg: Leg) -> i128 {
+        self.legs
+            .iter()
+            .filter(|transfer| transfer.leg == leg)
+            .map(|transfer| nanos(transfer.amount))
+            .sum()
+    }
+}
+
+impl Audit {
+    fn differ(
+        &mut self,
+        subject: impl fmt::Display,
+        figure: &'static str,
+        recorded: String,
+        recomputed: String,
+    ) {
+        self.report.difference_count += 1;
+        let Some(account) = self
+            .book
+            .account
+            .filter(|_| self.report.differences.len() < LISTED)
+        else {
+            return;
+        };
+        self.report.differences.push(Difference {
+            account,
+            subject: subject.to_string(),
+            figure,
+            recorded,
+            recomputed,
+        });
+    }
+
+    fn compare(&mut self, subject: impl fmt::Display, figures: &[(&'static str, i128, i128)]) {
+        for (figure, recorded, recomputed) in figures {
+            if recorded != recomputed {
+                self.differ(&subject, figure, recorded.to_string(), recomputed.to_string());
+            }
+        }
+    }
+
+    fn is_in_scope(&self, row: &UsageRow) -> bool {
+        let after = self.scope.from.is_none_or(|from| row.ended_at >= from);
+        after && self.scope.to.is_none_or(|to| row.ended_at < to)
+    }
+
+    /// Recomputes a call's charge.
+    fn recompute(&mut self, row: &UsageRow, call: &Call, refunded: Refunded) {
+        let subject = format!("call {}", row.id);
+        let Some(prices) = self.prices.get(&row.price_version) else {
+            let version = row.price_version.to_string();
+            return self.differ(subject, "price version", version, "not recorded".to_owned());
+        };
+        let cost = prices.cost(&row.usage).cost;
+        let (credits, allowance) = (call.moved(Leg::Hold), call.moved(Leg::HoldAllowance));
+        let split = Split::of(cost, credits, allowance);
+        self.report.calls += 1;
+        self.report.estimated += u64::from(row.estimated);
+        self.report.charged += split.charge;
+        let unused = call.moved(Leg::ReleaseAllowance) + call.moved(Leg::ReleaseBreakage);
+        self.compare(
+            &subject,
+            &[
+                ("held", nanos(row.held), credits + allowance),
+                ("charge", nanos(row.charge), split.charge),
+                ("overrun", nanos(row.overrun), split.overrun),
+                ("included in the usage row", nanos(row.included), split.included),
+                ("paid by credits", call.moved(Leg::Settle), split.paid),
+                (
+                    "paid by the allowance",
+                    call.moved(Leg::SettleIncluded),
+                    split.included,
+                ),
+                ("released to credits", call.moved(Leg::Release), split.released),
+                ("unused of the allowance", unused, split.unused),
+                ("overrun in the ledger", call.moved(Leg::Overrun), split.overrun),
+                (
+                    "given back",
+                    nanos(row.refunded),
+                    refunded.credits + refunded.allowance,
+                ),
+            ],
+        );
+        for (figure, given, most) in [
+            ("given back to credits", refunded.credits, split.paid),
+            ("given back to the allowance", refunded.allowance, split.included),
+        ] {
+            if given > most {
+                self.differ(&subject, figure, given.to_string(), format!("at most {most}"));
+            }
+        }
+        self.check_terms(&subject, row, call, allowance);
+    }
+
+    /// What the call says about itself: its prices, its plan, and how it was counted.
+    fn check_terms(&mut self, subject: &str, row: &UsageRow, call: &Call, allowance: i128) {
+        let version = row.price_version;
+        if let Some(other) = call.legs.iter().find(|leg| leg.price_version != Some(version)) {
+            let told = other
+                .price_version
+                .map_or("none".to_owned(), |version| version.to_string());
+            self.differ(
+                subject,
+                "price version of its transfers",
+                told,
+                version.to_string(),
+            );
+        }
+        if allowance > 0 && row.plan.is_none() {
+            self.differ(
+                subject,
+                "plan",
+                "none".to_owned(),
+                "one that has an allowance".to_owned(),
+            );
+        }
+        // The gateway counts only where the caller had output, or left; a call of which nothing is known is free.
+        let is_counted = matches!(row.outcome, Outcome::Ok | Outcome::ClientGone);
+        if row.estimated && !is_counted {
+            let outcome = row.outcome.as_str().to_owned();
+            self.differ(
+                subject,
+                "estimated",
+                format!("yes, of {outcome}"),
+                "no".to_owned(),
+            );
+        }
+        if row.outcome == Outcome::Crashed && !row.usage.is_zero() {
+            let total = row.usage.total().to_string();
+            self.differ(
+                subject,
+                "tokens of a call that a crash cut off",
+                total,
+                "0".to_owned(),
+            );
+        }
+    }
+
+    /// What the call did with its week.
+    fn count_week(&mut self, row: &UsageRow, call: &Call, refunded: Refunded) {
+        if let Some(plan) = &row.plan {
+            let week = self.book.weeks.entry(plan.window).or_default();
+            week.included += call.moved(Leg::SettleIncluded);
+            week.broken += call.moved(Leg::ReleaseBreakage);
+            week.refunded += refunded.allowance;
+        }
+    }
+
+    /// A week gives no more than it had, and what is left of it is in no other.
+    fn check_weeks(&mut self) {
+        for (window, held) in std::mem::take(&mut self.book.open).into_values() {
+            self.book.weeks.entry(window).or_default().held += held;
+        }
+        let mut open = Vec::new();
+        for (id, week) in std::mem::take(&mut self.book.weeks) {
+            self.report.weeks += 1;
+            let subject = format!("week {id}");
+            let used = week.included + week.broken + week.held - week.refunded;
+            if week.opened.is_none() && (used != 0 || week.closed != 0) {
+                self.differ(&subject, "opened", "never".to_owned(), "once".to_owned());
+            }
+            let opened = week.opened.unwrap_or(0);
+            let left = opened - used;
+            if left < 0 {
+                self.differ(&subject, "used", used.to_string(), format!("at most {opened}"));
+            }
+            if week.closed > 0 {
+                self.compare(&subject, &[("left when it was closed", week.closed, left)]);
+            } else if left > 0 {
+                open.push((subject, left));
+            }
+        }
+        let left: i128 = open.iter().map(|(_, left)| left).sum();
+        let book = self.book.allowance;
+        match open.as_slice() {
+            [] => self.compare("the open week", &[("left", book, 0)]),
+            [(subject, _)] => self.compare(subject.clone(), &[("left", book, left)]),
+            several => {
+                let told = format!("{} that are not closed", several.len());
+                self.differ("the open week", "weeks", told, "1".to_owned());
+            }
+        }
+    }
+}
+
+fn nanos(credits: Credits) -> i128 {
+    i128::from(credits.nanos())
+}
+
+impl AuditVisitor for Audit {
+    fn price(&mut self, version: PriceVersion, _: &str, prices: &Prices) {
+        self.prices.insert(version, PriceList::of(prices));
+    }
+
+    fn account(&mut self, account: AccountId) {
+        self.report.accounts += 1;
+        self.book = Book {
+            account: Some(account),
+            ..Book::default()
+        };
+    }
+
+    fn balance(&mut self, balance: LedgerBalance) {
+        if balance.account == LedgerAccount::Allowance {
+            self.book.allowance = nanos(balance.balance);
+        }
+    }
+
+    fn chain(&mut self, _: Chain) {}
+
+    fn lot(&mut self, _: &Lot) {}
+
+    fn hold(&mut self, hold: OpenHold) {
+        if let Some(plan) = hold.plan {
+            self.book
+                .open
+                .insert(hold.id, (plan.window, nanos(hold.allowance)));
+        }
+    }
+
+    fn refund(&mut self, refund: &Refund) {
+        let sum = self.book.refunds.entry(refund.hold).or_default();
+        sum.credits += nanos(refund.credits);
+        sum.allowance += nanos(refund.allowance);
+    }
+
+    fn transfer(&mut self, transfer: TransferRow) {
+        match transfer.subject {
+            TransferSubject::Hold(id) => {
+                let call = &mut self.book.call;
+                if call.id != Some(id) {
+                    call.id = Some(id);
+                    call.legs.clear();
+                }
+                call.legs.push(transfer);
+            }
+            TransferSubject::Window(id) => {
+                let week = self.book.weeks.entry(id).or_default();
+                match transfer.leg {
+                    Leg::OpenWindow => *week.opened.get_or_insert(0) += nanos(transfer.amount),
+                    _ => week.closed += nanos(transfer.amount),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn usage(&mut self, row: &UsageRow) {
+        let mut call = std::mem::take(&mut self.book.call);
+        if call.id != Some(row.id) {
+            call.legs.clear();
+        }
+        let refunded = self.book.refunds.get(&row.id).copied().unwrap_or_default();
+        self.count_week(row, &call, refunded);
+        if self.is_in_scope(row) {
+            self.recompute(row, &call, refunded);
+        }
+        // Its memory is used again for the next one.
+        call.id = None;
+        self.book.call = call;
+    }
+
+    fn account_end(&mut self) {
+        self.check_weeks();
+    }
+
+    fn unreadable(&mut self, what: String) {
+        self.differ("a row", "content", what, "readable".to_owned());
+    }
+}

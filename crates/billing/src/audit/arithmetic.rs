@@ -1,0 +1,182 @@
+//! The arithmetic of a charge, written down once more from docs/money.md: whole numbers of nano-credits in `i128`. It
+//! shares nothing with the code that quotes, holds and settles, so that an error there is not repeated here.
+
+use tollgate_types::{Prices, Unit, Usage};
+
+/// Tokens that a price is for.
+const PER: i128 = 1_000_000;
+
+/// The prices of a model as they were written down, in nano-credits for a million tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PriceList {
+    plain: Vec<(Unit, i128)>,
+    long: Vec<(Unit, i128)>,
+    /// A prompt of more tokens than this is long.
+    above: Option<u64>,
+}
+
+/// A class of tokens in a charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Which.
+    pub class: Unit,
+    /// How many tokens.
+    pub quantity: u64,
+    /// Nano-credits for a million of them.
+    pub price: i128,
+    /// Quantity × price.
+    pub product: i128,
+}
+
+/// What a call costs, step by step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// One line for each class that was consumed.
+    pub lines: Vec<Line>,
+    /// Tokens that a prompt must exceed to be long, when this one did.
+    pub long_above: Option<u64>,
+    /// Σ of the products.
+    pub sum: i128,
+    /// ⌈sum ÷ 1,000,000⌉, in nano-credits.
+    pub cost: i128,
+}
+
+impl PriceList {
+    /// Reads the prices by their written names, `class` and `class>tokens`.
+    pub fn of(prices: &Prices) -> PriceList {
+        let mut list = PriceList::default();
+        for (name, price) in prices.entries() {
+            let (class, above) = match name.split_once('>') {
+                Some((class, above)) => (class, above.parse::<u64>().ok()),
+                None => (name.as_str(), None),
+            };
+            let Some(unit) = Unit::ALL.into_iter().find(|unit| unit.as_str() == class) else {
+                continue;
+            };
+            let priced = (unit, i128::from(price.nanos()));
+            match above {
+                Some(_) => {
+                    list.above = above;
+                    list.long.push(priced);
+                }
+                None => list.plain.push(priced),
+            }
+        }
+        list
+    }
+
+    /// What this usage costs.
+    pub fn cost(&self, usage: &Usage) -> Cost {
+        let prompt: u128 = Unit::ALL
+            .into_iter()
+            .filter(|unit| base_of(*unit) == Unit::Input)
+            .map(|unit| u128::from(usage.get(unit)))
+            .sum();
+        let long_above = self.above.filter(|above| prompt > u128::from(*above));
+        let consumed = Unit::ALL.into_iter().filter(|unit| usage.get(*unit) > 0);
+        let line = |class: Unit| {
+            let quantity = usage.get(class);
+            let price = self.price(class, long_above.is_some());
+            Line {
+                class,
+                quantity,
+                price,
+                product: i128::from(quantity).saturating_mul(price),
+            }
+        };
+        let lines: Vec<Line> = consumed.map(line).collect();
+        let sum = lines
+            .iter()
+            .fold(0_i128, |sum, line| sum.saturating_add(line.product));
+        let whole = sum.div_euclid(PER);
+        let cost = if sum.rem_euclid(PER) > 0 { whole + 1 } else { whole };
+        Cost {
+            lines,
+            long_above,
+            sum,
+            // The most that an amount can be.
+            cost: cost.clamp(0, i128::from(i64::MAX)),
+        }
+    }
+
+    /// The price of a class: its own, else what follows from that of the class it belongs to.
+    fn price(&self, class: Unit, is_long: bool) -> i128 {
+        let base = base_of(class);
+        let plain_base = listed(&self.plain, base).unwrap_or(0);
+        let plain = listed(&self.plain, class).unwrap_or_else(|| follows(class, plain_base));
+        if !is_long {
+            return plain;
+        }
+        match (listed(&self.long, class), listed(&self.long, base)) {
+            (Some(own), _) => own,
+            (None, None) => plain,
+            (None, Some(long_base)) if plain_base == 0 => follows(class, long_base),
+            (None, Some(long_base)) => {
+                // It rises as its base does, rounded up.
+                let product = plain.saturating_mul(long_base);
+                let whole = product.div_euclid(plain_base);
+                let rest = product.rem_euclid(plain_base);
+                (whole + i128::from(rest > 0)).min(i128::from(i64::MAX))
+            }
+        }
+    }
+}
+
+fn listed(prices: &[(Unit, i128)], class: Unit) -> Option<i128> {
+    prices
+        .iter()
+        .find(|(unit, _)| *unit == class)
+        .map(|(_, price)| *price)
+}
+
+/// The class whose price stands in for that of another.
+fn base_of(class: Unit) -> Unit {
+    match class {
+        Unit::Input | Unit::CacheRead | Unit::CacheWrite | Unit::InputAudio | Unit::CacheWriteHour => {
+            Unit::Input
+        }
+        Unit::Output | Unit::Reasoning | Unit::OutputAudio => Unit::Output,
+    }
+}
+
+/// The price of a class that has none of its own.
+fn follows(class: Unit, base: i128) -> i128 {
+    match class {
+        Unit::CacheWriteHour => (base * 2).min(i128::from(i64::MAX)),
+        _ => base,
+    }
+}
+
+/// How a charge is split, in nano-credits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// What the caller is charged: the cost, at most what was held.
+    pub charge: i128,
+    /// What is beyond the hold.
+    pub overrun: i128,
+    /// What the allowance pays of the charge: it pays first.
+    pub included: i128,
+    /// What credits pay.
+    pub paid: i128,
+    /// What goes back to credits.
+    pub released: i128,
+    /// What is left of the part that was held of the allowance.
+    pub unused: i128,
+}
+
+impl Split {
+    /// The split of a cost over a hold of so much credits and so much allowance.
+    pub fn of(cost: i128, credits: i128, allowance: i128) -> Split {
+        let charge = cost.min(credits + allowance);
+        let included = charge.min(allowance);
+        let paid = charge - included;
+        Split {
+            charge,
+            overrun: cost - charge,
+            included,
+            paid,
+            released: credits - paid,
+            unused: allowance - included,
+        }
+    }
+}

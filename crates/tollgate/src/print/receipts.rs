@@ -1,0 +1,152 @@
+//! Receipts and what shows that they are right, for people.
+
+use tollgate_server::control::TransferView;
+use tollgate_server::control::receipts::{AuditView, ReceiptView, VerifyView};
+use tollgate_types::Credits;
+
+use super::tables::{aligned, shown};
+
+/// What an audit found.
+pub fn audit(audit: &AuditView) -> String {
+    let verdict = match audit.difference_count {
+        0 => "Every charge comes out as the books have it.\n".to_owned(),
+        count => format!("{count} figures come out otherwise. docs/money.md has the arithmetic.\n"),
+    };
+    let facts = [
+        ["accounts".to_owned(), audit.accounts.to_string()],
+        ["calls".to_owned(), audit.calls.to_string()],
+        ["estimated".to_owned(), audit.estimated.to_string()],
+        ["weeks of plans".to_owned(), audit.weeks.to_string()],
+        ["charged".to_owned(), format!("{} credits", audit.charged)],
+    ];
+    let differences = audit.differences.iter().map(|difference| {
+        let line = format!(
+            "{}: {}: {}: the books say {}, recomputed it is {}",
+            difference.account_id,
+            difference.subject,
+            difference.figure,
+            difference.recorded,
+            difference.recomputed
+        );
+        format!("DIFFERENCE {}\n", shown(&line))
+    });
+    let listed = differences.collect::<String>();
+    format!("{verdict}{}{listed}", aligned(&facts))
+}
+
+/// One charge, line by line.
+pub fn receipt(receipt: &ReceiptView) -> String {
+    let long = receipt.long_prompt_above.map(|above| {
+        format!("The prompt has more than {above} tokens: the prices are those of long prompts.\n")
+    });
+    let transfers: Vec<[String; 4]> = receipt.transfers.iter().map(transfer).collect();
+    let verdict = match receipt.matches {
+        true => "The books say the same.\n",
+        false => "THE BOOKS SAY SOMETHING ELSE: run `tollgate ledger audit`.\n",
+    };
+    format!(
+        "{}\nnano-credits, tokens × price for 1,000,000:\n{}{}{}\ntransfers:\n{}\n{verdict}",
+        aligned(&head(receipt)),
+        long.unwrap_or_default(),
+        aligned(&cost(receipt)),
+        aligned(&split(receipt)),
+        aligned(&transfers),
+    )
+}
+
+fn head(receipt: &ReceiptView) -> [[String; 2]; 7] {
+    let counted = match receipt.estimated {
+        true => "the gateway (estimated)",
+        false => "the provider",
+    };
+    let model = format!("{} at {}", shown(&receipt.model), shown(&receipt.endpoint));
+    [
+        ["call", &receipt.id.to_string()],
+        ["request", &receipt.request_id.to_string()],
+        ["account", &receipt.account_id.to_string()],
+        ["model", &model],
+        ["ended", &format!("{} {}", receipt.ended_at, receipt.outcome)],
+        ["counted by", counted],
+        ["prices", &receipt.price_version],
+    ]
+    .map(|line| line.map(str::to_owned))
+}
+
+/// What the tokens cost, class by class.
+fn cost(receipt: &ReceiptView) -> Vec<[String; 2]> {
+    let classes = receipt.lines.iter().map(|line| {
+        let product = format!("{} × {} = {}", line.tokens, line.price.nanos(), line.product);
+        [line.class.clone(), product]
+    });
+    let (sum, cost) = (&receipt.sum, receipt.cost);
+    let rounded = format!("⌈{sum} ÷ 1000000⌉ = {} = {cost} credits", cost.nanos());
+    let sums = [["sum", sum], ["cost", &rounded]];
+    classes.chain(sums.map(|line| line.map(str::to_owned))).collect()
+}
+
+/// Who pays it.
+fn split(receipt: &ReceiptView) -> [[String; 2]; 6] {
+    let nanos = |amount: Credits| amount.nanos();
+    let (credits, allowance) = (nanos(receipt.held_credits), nanos(receipt.held_allowance));
+    let (charge, included, paid) = (
+        nanos(receipt.charge),
+        nanos(receipt.included),
+        nanos(receipt.paid),
+    );
+    let plan = receipt
+        .plan_name
+        .as_deref()
+        .map_or_else(|| "no plan".to_owned(), |plan| format!("plan {}", shown(plan)));
+    let held = format!("{credits} of credits + {allowance} of an allowance ({plan})");
+    let cost = nanos(receipt.cost);
+    let smaller = |one: i64, other: i64, result: i64| format!("the smaller of {one} and {other} = {result}");
+    [
+        ["held", &held],
+        ["charge", &smaller(cost, credits + allowance, charge)],
+        ["allowance pays", &smaller(charge, allowance, included)],
+        ["credits pay", &format!("{charge} - {included} = {paid}")],
+        ["operator bears", &nanos(receipt.overrun).to_string()],
+        ["given back", &nanos(receipt.refunded).to_string()],
+    ]
+    .map(|line| line.map(str::to_owned))
+}
+
+fn transfer(transfer: &TransferView) -> [String; 4] {
+    let place = transfer
+        .sequence
+        .map_or_else(|| "no place".to_owned(), |place| format!("place {place}"));
+    let moves = format!("{} → {}", transfer.debit, transfer.credit);
+    [
+        transfer.leg.clone(),
+        moves,
+        transfer.amount.nanos().to_string(),
+        place,
+    ]
+}
+
+/// What is in the chains of an export.
+pub fn verified(view: &VerifyView) -> String {
+    let verdict = match view.fault_count {
+        0 => "Every chain is whole.\n".to_owned(),
+        count => format!("The chains have {count} faults.\n"),
+    };
+    let facts = [
+        ["transfers".to_owned(), view.transfers.to_string()],
+        ["before the chains".to_owned(), view.unchained.to_string()],
+        ["chain heads".to_owned(), view.chains.len().to_string()],
+    ];
+    let chains: Vec<[String; 3]> = view
+        .chains
+        .iter()
+        .map(|chain| {
+            let places = format!("{} to {}", chain.first, chain.last);
+            [chain.account_id.to_string(), places, chain.hash.clone()]
+        })
+        .collect();
+    let faults: String = view
+        .faults
+        .iter()
+        .map(|fault| format!("FAULT {}\n", shown(fault)))
+        .collect();
+    format!("{verdict}{}{}{faults}", aligned(&facts), aligned(&chains))
+}
