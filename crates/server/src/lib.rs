@@ -1,7 +1,8 @@
 //! The one place where everything meets: settings, wiring, listeners, reload, shutdown, and the commands of operators.
 //!
-//! Suggested reading order: [`config`], [`wiring`], [`router`], [`listen`], [`serve`], [`control`].
+//! Suggested reading order: [`config`], [`wiring`], [`router`], [`listen`], [`serve`], [`control`], [`admin`].
 
+pub mod admin;
 pub mod assemble;
 mod chores;
 pub mod config;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
-use tollgate_accounts::{KeyShape, Keys, KeysConfig, Limiter, Vault};
+use tollgate_accounts::{Admins, KeyShape, Keys, KeysConfig, Limiter, TokenShape, Vault};
 use tollgate_backends::{postgres, sqlite};
 use tollgate_billing::Plans;
 use tollgate_catalog::Catalog;
@@ -37,6 +37,8 @@ pub struct Domains {
     pub storage: Storage,
     /// Keys.
     pub keys: Arc<Keys>,
+    /// Administrators.
+    pub admins: Arc<Admins>,
     /// Seals what is kept for tenants.
     pub vault: Vault,
     /// Plans that can be subscribed to.
@@ -88,6 +90,13 @@ async fn domains_with(
     let pepper = secrets::pepper(config)?;
     let vault = Vault::new(pepper.clone());
     let storage = open_storage(config, &clock).await?;
+    let admins = Admins::new(
+        TokenShape::new(&config.file.service.slug),
+        pepper.clone(),
+        storage.admins.clone(),
+        clock.clone(),
+        ids.clone(),
+    );
     let keys = KeysConfig {
         shape: KeyShape::new(&config.file.service.slug),
         pepper,
@@ -110,6 +119,7 @@ async fn domains_with(
         ids,
         storage,
         keys,
+        admins: Arc::new(admins),
         vault,
         catalog: Arc::default(),
         limiter,

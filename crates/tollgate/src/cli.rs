@@ -50,6 +50,10 @@ pub struct Place {
     pub data: Option<PathBuf>,
 }
 
+mod admin;
+
+pub use admin::{Admins, Audit, Members};
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -70,6 +74,13 @@ pub enum Command {
         after_help = "Examples:\n  tollgate accounts create acme\n  tollgate accounts list"
     )]
     Accounts(Accounts),
+    /// Who belongs to accounts.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate members add acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a jo@example.com --role owner"
+    )]
+    Members(Members),
     /// API keys.
     #[command(
         subcommand,
@@ -126,6 +137,20 @@ pub enum Command {
         after_help = "Examples:\n  tollgate statements show acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 2026-11"
     )]
     Statements(Statements),
+    /// Who may use the admin API.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate admins create jo --role support\n  tollgate admins list"
+    )]
+    Admins(Admins),
+    /// What was changed by whom.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate audit list --limit 20"
+    )]
+    Audit(Audit),
     /// The settings.
     #[command(
         subcommand,
@@ -189,9 +214,20 @@ pub enum Accounts {
         #[arg(value_parser = account_id)]
         id: AccountId,
     },
+    /// Gives an account another name.
+    #[command(
+        after_help = "Examples:\n  tollgate accounts rename acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a \"Acme Ltd\""
+    )]
+    Rename {
+        /// The account's id.
+        #[arg(value_parser = account_id)]
+        id: AccountId,
+        /// For people: 1 to 200 characters.
+        name: String,
+    },
     /// Sets an account's own limits, or takes them back; what is not given stays.
     #[command(
-        after_help = "Examples:\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm 600 --tpm 5000000\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm default"
+        after_help = "Examples:\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm 600 --tpm 5000000\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm default --keys 200\n\nRequests, tokens and keys are held to. GPUs, agents and chats are kept and shown; nothing counts them yet."
     )]
     SetLimits {
         /// The account's id.
@@ -225,6 +261,18 @@ pub struct Limits {
     /// Tokens per minute over all keys of the account; `default` for those of the settings.
     #[arg(long, value_name = "N|default", value_parser = new_limit::<u64>)]
     pub tpm: Option<NewLimit<u64>>,
+    /// Keys that are not revoked; `default` for that of the settings.
+    #[arg(long, value_name = "N|default", value_parser = new_count)]
+    pub keys: Option<NewLimit<u32>>,
+    /// GPUs at once.
+    #[arg(long, value_name = "N|default", value_parser = new_count)]
+    pub gpus: Option<NewLimit<u32>>,
+    /// Hosted agents.
+    #[arg(long, value_name = "N|default", value_parser = new_count)]
+    pub agents: Option<NewLimit<u32>>,
+    /// Saved chats.
+    #[arg(long, value_name = "N|default", value_parser = new_count)]
+    pub chats: Option<NewLimit<u32>>,
 }
 
 /// `keys`.
@@ -358,6 +406,9 @@ pub enum Credit {
 /// How credits are given.
 #[derive(Debug, Args)]
 pub struct Terms {
+    /// Names the grant, so that it happens once: sent again under this name it changes nothing.
+    #[arg(long = "id", id = "grant_id", value_name = "TEXT")]
+    pub id: Option<String>,
     /// Where they come from.
     #[arg(long, value_enum, default_value_t)]
     pub kind: Kind,
@@ -563,6 +614,14 @@ fn new_limit<T: FromStr + Default + PartialEq>(text: &str) -> Result<NewLimit<T>
     let number = text.parse().ok().filter(|number| *number != T::default());
     let advice = "a limit is a whole number above 0, or `default` for that of the settings";
     number.map(NewLimit::Own).ok_or(advice)
+}
+
+fn new_count(text: &str) -> Result<NewLimit<u32>, &'static str> {
+    if text == "default" {
+        return Ok(NewLimit::Default);
+    }
+    let number = text.parse().map(NewLimit::Own);
+    number.map_err(|_| "a limit is a whole number, or `default` for that of the settings")
 }
 
 fn account_id(text: &str) -> Result<AccountId, &'static str> {

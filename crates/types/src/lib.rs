@@ -19,7 +19,7 @@ pub mod usage;
 pub use clock::{Clock, Timestamp};
 pub use error::{Error, ErrorCode, Retry};
 pub use format::Format;
-pub use id::{AccountId, HoldId, KeyId, RequestId, ResponseId, SubscriptionId};
+pub use id::{AccountId, AdminId, AuditId, HoldId, KeyId, MemberId, RequestId, ResponseId, SubscriptionId};
 pub use money::Credits;
 pub use price::{PriceVersion, Prices};
 pub use tokenizer::Tokenizer;

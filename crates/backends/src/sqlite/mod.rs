@@ -8,7 +8,9 @@
 //! Suggested reading order: [`ledger`], [`journal`], [`writer`], [`batch`], [`recover`].
 
 mod account;
+mod admin;
 mod audit;
+mod audit_log;
 mod batch;
 mod books;
 mod bulk;
@@ -22,6 +24,7 @@ mod key;
 mod ledger;
 mod lock;
 mod lot;
+mod member;
 mod price;
 mod record;
 mod recover;
@@ -116,6 +119,9 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         lots: Arc::new(engine.clone()),
         usage: Arc::new(engine.clone()),
         reports: Arc::new(engine.clone()),
+        admins: Arc::new(engine.clone()),
+        audit_log: Arc::new(engine.clone()),
+        members: Arc::new(engine.clone()),
         prices: Arc::new(engine.clone()),
         responses: Arc::new(engine.clone()),
         subscriptions: Arc::new(engine.clone()),

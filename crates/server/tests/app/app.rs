@@ -1,11 +1,14 @@
 //! A gateway without listeners, over a scripted upstream.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use axum::Router;
 use axum::body::{Body, to_bytes};
+use axum::extract::ConnectInfo;
 use axum::http::Request;
+use axum::response::Response;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +23,7 @@ use tollgate_storage::{
 use tollgate_testkit::upstream::{FakeUpstream, ReceivedRequest};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
+use tower::ServiceExt;
 
 /// Models whose provider speaks chat completions, messages, responses and generated content.
 pub const MODELS: [&str; 4] = ["acme/chat", "acme/messages", "acme/responses", "acme/contents"];
@@ -29,6 +33,7 @@ pub const THINKING: &str = "acme/thinking";
 /// The gateway, and what it is tried with.
 pub struct Scene {
     app: App,
+    admin: Router,
     pub upstream: FakeUpstream,
     pub domains: Arc<Domains>,
     _data: TempDir,
@@ -37,7 +42,7 @@ pub struct Scene {
 /// Who calls.
 pub struct Tenant {
     pub id: AccountId,
-    key: String,
+    pub key: String,
 }
 
 /// What came back.
@@ -45,6 +50,8 @@ pub struct Answer {
     pub status: u16,
     /// `x-tollgate-ignored`.
     pub ignored: Option<String>,
+    /// `x-request-id`.
+    pub request_id: Option<String>,
     pub body: Value,
     pub text: String,
 }
@@ -72,6 +79,7 @@ impl Scene {
         let (draining, stop) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
         Scene {
             app: serve::app(&config, &services, &draining, &stop),
+            admin: serve::admin_router(&config, &services.domains),
             upstream,
             domains,
             _data: data,
@@ -113,16 +121,15 @@ impl Scene {
             .body(Body::from(body.to_string()));
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let response = self.app.serve(peer, request.unwrap()).await;
-        let (parts, body) = response.into_parts();
-        let bytes = to_bytes(body, usize::MAX).await.unwrap();
-        let text = String::from_utf8(bytes.to_vec()).unwrap();
-        let ignored = parts.headers.get("x-tollgate-ignored");
-        Answer {
-            status: parts.status.as_u16(),
-            ignored: ignored.map(|names| names.to_str().unwrap().to_owned()),
-            body: serde_json::from_str(&text).unwrap_or(Value::Null),
-            text,
-        }
+        answer(response).await
+    }
+
+    /// Sends a request to the admin listener.
+    pub async fn administer(&self, mut request: Request<Body>) -> Answer {
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        request.extensions_mut().insert(ConnectInfo(peer));
+        let response = self.admin.clone().oneshot(request).await;
+        answer(response.unwrap_or_else(|never| match never {})).await
     }
 
     /// What the upstream was sent last.
@@ -136,6 +143,23 @@ impl Scene {
     pub async fn balance(&self, tenant: &Tenant) -> Balance {
         let ledger = &self.domains.storage.ledger;
         ledger.balance(tenant.id).await.unwrap()
+    }
+}
+
+async fn answer(response: Response) -> Answer {
+    let (parts, body) = response.into_parts();
+    let bytes = to_bytes(body, usize::MAX).await.unwrap();
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let header = |name: &str| {
+        let value = parts.headers.get(name);
+        value.map(|value| value.to_str().unwrap().to_owned())
+    };
+    Answer {
+        status: parts.status.as_u16(),
+        ignored: header("x-tollgate-ignored"),
+        request_id: header("x-request-id"),
+        body: serde_json::from_str(&text).unwrap_or(Value::Null),
+        text,
     }
 }
 
