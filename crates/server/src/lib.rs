@@ -13,6 +13,7 @@ pub mod documentation;
 pub mod listen;
 mod policy;
 pub mod reload;
+pub mod roster;
 pub mod router;
 pub mod secrets;
 pub mod self_test;

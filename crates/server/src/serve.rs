@@ -23,7 +23,7 @@ use tollgate_storage::{Compat, Grant, KeyMode, LotKind, LotTerms, NoFiles};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
 
-use crate::admin::{self, AdminApi};
+use crate::admin::{self, AdminApi, SettingsFile};
 use crate::assemble::{assemble, http_client};
 use crate::config::file::AccessLogSetting;
 use crate::config::{Config, Flags, StorageUrl};
@@ -209,8 +209,11 @@ pub fn app(
 }
 
 /// The admin API over these domains, behind a shell of its own.
-pub fn admin_router(config: &Config, domains: &Arc<Domains>) -> Router {
+pub fn admin_router(flags: &Flags, config: &Config, services: &Services) -> Router {
+    let domains = &services.domains;
+    let settings = SettingsFile::new(flags.clone(), config.clone(), services.http.clone());
     let api = AdminApi {
+        settings: Arc::new(settings),
         domains: domains.clone(),
         gate: Arc::new(OperatorGate::new(domains.admins.clone(), domains.clock.clone())),
     };
@@ -276,7 +279,7 @@ async fn start_background(
     let routes = Router::new()
         .route("/metrics", get(move || async move { rendered.render() }))
         .route("/healthz", get(|| async { "ok" }))
-        .merge(admin_router(config, &services.domains));
+        .merge(admin_router(flags, config, services));
     let routes = routes.into_make_service_with_connect_info::<SocketAddr>();
     let stopped = until_stop(stop);
     tasks.spawn(async move { axum::serve(admin, routes).with_graceful_shutdown(stopped).await });

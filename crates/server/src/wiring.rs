@@ -20,6 +20,7 @@ use tollgate_types::id::IdSource;
 
 use crate::config::{Config, StorageUrl};
 use crate::counters::Counting;
+use crate::roster::Roster;
 use crate::secrets;
 
 /// How long a key that works is believed without another look; bounds how late another node's revocation is noticed.
@@ -45,6 +46,8 @@ pub struct Domains {
     pub plans: Arc<Plans>,
     /// Models.
     pub catalog: Arc<Catalog>,
+    /// Providers in use; none in a process that serves nobody.
+    pub roster: Roster,
     /// Limits.
     pub limiter: Arc<Limiter>,
     /// What they are counted by.
@@ -122,6 +125,7 @@ async fn domains_with(
         admins: Arc::new(admins),
         vault,
         catalog: Arc::default(),
+        roster: Roster::default(),
         limiter,
         counting,
     })
@@ -188,6 +192,7 @@ pub fn services(
         domains.clock.clone(),
         config.pipeline_settings(),
     ));
+    domains.roster.watch(&pipeline);
     let gate = Arc::new(Gate::new(
         domains.keys.clone(),
         domains.limiter.clone(),

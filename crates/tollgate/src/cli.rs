@@ -52,7 +52,7 @@ pub struct Place {
 
 mod admin;
 
-pub use admin::{Admins, Audit, Members};
+pub use admin::{Admins, Audit, Members, Prices, Providers};
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -116,6 +116,20 @@ pub enum Command {
         after_help = "Examples:\n  tollgate models list"
     )]
     Models(Models),
+    /// Providers in use, and how the last calls to each of their models went.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate providers list"
+    )]
+    Providers(Providers),
+    /// Prices: which are in force, which were, and whether new ones can be meant.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate prices list\n  tollgate prices check"
+    )]
+    Prices(Prices),
     /// The books.
     #[command(
         subcommand,
@@ -166,9 +180,15 @@ pub enum Command {
         after_help = "Examples:\n  tollgate doctor\n  tollgate doctor --json\n\nExit code 3 when something must be repaired."
     )]
     Doctor,
-    /// Prints the OpenAPI document of the public API.
-    #[command(after_help = "Examples:\n  tollgate openapi > openapi.json")]
-    Openapi,
+    /// Prints the OpenAPI document of the public API, or of the admin API.
+    #[command(
+        after_help = "Examples:\n  tollgate openapi > openapi.json\n  tollgate openapi --admin > openapi-admin.json"
+    )]
+    Openapi {
+        /// That of the admin API.
+        #[arg(long)]
+        admin: bool,
+    },
 }
 
 /// `serve`.

@@ -6,11 +6,14 @@ mod answer;
 mod body;
 mod credits;
 mod people;
+mod prices;
+mod providers;
 mod query;
 mod subscriptions;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -20,13 +23,16 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
 use tollgate_edge::{ApiError, Operator, OperatorGate, Shell, shell};
+use tollgate_providers::HttpClient;
 use tollgate_types::{Error, ErrorCode};
 use utoipa::openapi::OpenApi as Document;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::control::{Actor, Command, Reply, perform};
+use crate::assemble::assemble;
+use crate::config::{Config, ConfigError, Flags};
+use crate::control::{self, Actor, Command, PriceTable, Reply, perform};
 use crate::documentation;
 use crate::wiring::Domains;
 
@@ -37,6 +43,30 @@ pub struct AdminApi {
     pub domains: Arc<Domains>,
     /// Who administers.
     pub gate: Arc<OperatorGate>,
+    /// Where the prices are.
+    pub settings: Arc<SettingsFile>,
+}
+
+/// The settings as they are on the disk, which may be other ones than those that run.
+pub struct SettingsFile {
+    flags: Flags,
+    running: Config,
+    http: Arc<HttpClient>,
+}
+
+impl SettingsFile {
+    /// The settings that a server with these would read.
+    pub fn new(flags: Flags, running: Config, http: Arc<HttpClient>) -> Self {
+        Self { flags, running, http }
+    }
+
+    /// The prices that they have, by model.
+    async fn prices(&self) -> Result<BTreeMap<String, PriceTable>, Error> {
+        let refused = |error: ConfigError| Error::new(ErrorCode::InvalidParameter, error.to_string());
+        let config = Config::load(&self.flags, self.running.environment.clone()).map_err(refused)?;
+        let assembled = assemble(&config, &self.http).await.map_err(refused)?;
+        Ok(control::prices::tables(&assembled.snapshot))
+    }
 }
 
 impl AdminApi {
@@ -60,6 +90,8 @@ impl AdminApi {
         (name = "Accounts", description = "Accounts, their limits and keys"),
         (name = "Credits", description = "What accounts have, get and spend"),
         (name = "Plans", description = "What accounts pay for by the period"),
+        (name = "Prices", description = "Which are in force, and which were"),
+        (name = "Providers", description = "Who is called, and how that goes"),
         (name = "People", description = "Administrators, members, and what was changed by whom")
     )
 )]
@@ -86,6 +118,8 @@ fn routes() -> OpenApiRouter<AdminApi> {
         .merge(credits::routes())
         .merge(subscriptions::routes())
         .merge(people::routes())
+        .merge(prices::routes())
+        .merge(providers::routes())
 }
 
 /// The document that describes the admin API.

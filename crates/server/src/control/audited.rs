@@ -82,7 +82,7 @@ pub(crate) struct Deed {
 pub async fn perform(domains: &Domains, actor: &Actor, command: Command) -> Result<Reply, Error> {
     let deed = deed(&command);
     let done = match Permission::check(actor.role, &command) {
-        Ok(()) => execute::carry_out(domains, command).await,
+        Ok(()) => execute::carry_out(domains, actor, command).await,
         Err(denied) => Err(denied),
     };
     let Some(deed) = deed else {
@@ -174,6 +174,7 @@ fn deed(command: &Command) -> Option<Deed> {
         Command::RemoveMember { account, id } => of("member.remove", Some(*account), id.to_string()),
         Command::CreateAdmin { name, .. } => of("admin.create", None, name.chars().take(64).collect()),
         Command::RevokeAdmin { id } => of("admin.revoke", None, id.to_string()),
+        Command::CheckPrices { force: true, .. } => of("prices.force", None, new()),
         Command::ListAccounts { .. }
         | Command::ShowAccount { .. }
         | Command::ListKeys { .. }
@@ -188,6 +189,10 @@ fn deed(command: &Command) -> Option<Deed> {
         | Command::ListModels
         | Command::ListMembers { .. }
         | Command::ListAdmins
+        | Command::ListPrices
+        | Command::ListProviders
+        | Command::ShowPrices { .. }
+        | Command::CheckPrices { force: false, .. }
         | Command::ListAudit { .. }
         | Command::CheckLedger { .. } => None,
     }

@@ -12,12 +12,16 @@ use super::credits::RefundWish;
 use super::view::{
     BalanceView, CheckView, CreatedKeyView, EventView, KeyView, ModelView, PlanView, Reply, SubscriptionView,
 };
-use super::{Command, SubscriptionWish, accounts, credits, people, reports};
+use super::{Actor, Command, SubscriptionWish, accounts, credits, people, prices, reports};
 use crate::wiring::Domains;
 
 /// Carries out a command. Whether the actor may was asked before.
-pub(super) async fn carry_out(domains: &Domains, command: Command) -> Result<Carried, Error> {
+pub(super) async fn carry_out(domains: &Domains, actor: &Actor, command: Command) -> Result<Carried, Error> {
     match command {
+        Command::CheckPrices { proposed, force } => {
+            let checked = prices::check(domains, actor.name(), proposed, force).await?;
+            Ok(checked.into())
+        }
         Command::ChangeAccount { id, change } => accounts::change(domains, id, change).await,
         Command::SetMemberRole { account, id, role } => {
             people::set_member_role(domains, account, id, &role).await
@@ -166,9 +170,16 @@ async fn answer(domains: &Domains, command: Command) -> Result<Reply, Error> {
         Command::AddMember { account, email, role } => {
             people::add_member(domains, account, &email, &role).await
         }
-        Command::ChangeAccount { .. } | Command::SetMemberRole { .. } | Command::RemoveMember { .. } => {
-            Err(Error::internal("the command is carried out elsewhere"))
+        Command::ListProviders => {
+            let snapshot = domains.catalog.current().clone();
+            Ok(Reply::Providers(domains.roster.views(&snapshot)))
         }
+        Command::ListPrices => prices::list(domains).await,
+        Command::ShowPrices { model } => prices::history(domains, &model).await,
+        Command::ChangeAccount { .. }
+        | Command::SetMemberRole { .. }
+        | Command::RemoveMember { .. }
+        | Command::CheckPrices { .. } => Err(Error::internal("the command is carried out elsewhere")),
     }
 }
 

@@ -8,9 +8,12 @@ mod credits;
 mod execute;
 mod people;
 mod permission;
+pub mod prices;
 mod reports;
 pub mod socket;
 pub mod view;
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tollgate_storage::{AccountChange, AccountState};
@@ -25,6 +28,7 @@ use crate::{assemble, wiring};
 
 pub use audited::{Actor, perform};
 pub use permission::Permission;
+pub use prices::PriceTable;
 pub use view::{Reply, TransferView};
 
 /// Something to do.
@@ -225,6 +229,22 @@ pub enum Command {
         /// How many.
         limit: u32,
     },
+    /// Lists the providers in use.
+    ListProviders,
+    /// Lists the prices in force.
+    ListPrices,
+    /// Shows the changes of a model's prices.
+    ShowPrices {
+        /// The model's id.
+        model: String,
+    },
+    /// Compares prices with those in force.
+    CheckPrices {
+        /// The new prices, by model.
+        proposed: BTreeMap<String, PriceTable>,
+        /// Whether they are in force from now on, however far they are.
+        force: bool,
+    },
     /// Lists the members of an account.
     ListMembers {
         /// Whose.
@@ -420,6 +440,19 @@ pub fn run(config: &Config, command: Command) -> Result<Reply, RunError> {
         .build()
         .map_err(Error::internal)?;
     runtime.block_on(run_async(config, command))
+}
+
+/// Compares the prices of the settings with those in force; with `force` they are in force from now on. Blocks.
+pub fn check_prices(config: &Config, force: bool) -> Result<Reply, RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Error::internal)?;
+    runtime.block_on(async {
+        let assembled = assemble::assemble(config, &assemble::http_client(config)).await?;
+        let proposed = prices::tables(&assembled.snapshot);
+        run_async(config, Command::CheckPrices { proposed, force }).await
+    })
 }
 
 /// Carries out commands one after another as [`run`] does one, each made of the answer before it. Blocks.

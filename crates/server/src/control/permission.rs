@@ -102,6 +102,7 @@ fn wanted(command: &Command) -> Vec<Permission> {
             vec![Permission::Members]
         }
         Command::CreateAdmin { .. } | Command::RevokeAdmin { .. } => vec![Permission::Admins],
+        Command::CheckPrices { force: true, .. } => vec![Permission::Prices],
         Command::ListAccounts { .. }
         | Command::ShowAccount { .. }
         | Command::ListKeys { .. }
@@ -116,6 +117,10 @@ fn wanted(command: &Command) -> Vec<Permission> {
         | Command::ListModels
         | Command::ListMembers { .. }
         | Command::ListAdmins
+        | Command::ListPrices
+        | Command::ListProviders
+        | Command::ShowPrices { .. }
+        | Command::CheckPrices { force: false, .. }
         | Command::ListAudit { .. }
         | Command::CheckLedger { .. } => vec![Permission::Read],
     }

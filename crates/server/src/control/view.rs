@@ -1,6 +1,8 @@
 //! What commands answer. The command line prints it as a table or as JSON, the admin API as JSON.
 
 pub mod admin;
+pub mod prices;
+pub mod providers;
 mod recorded;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +15,9 @@ use tollgate_storage::{
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId, SubscriptionId, Timestamp, Unit};
 use utoipa::ToSchema;
+
+use prices::{PriceChangeView, PriceCheckView, PriceView};
+use providers::ProviderView;
 
 use admin::{AdminView, AuditView, CreatedAdminView, MemberView};
 
@@ -64,6 +69,14 @@ pub enum Reply {
     Admins(Vec<AdminView>),
     /// A page of the audit log.
     Audit(Vec<AuditView>),
+    /// Providers in use.
+    Providers(Vec<ProviderView>),
+    /// Prices in force.
+    Prices(Vec<PriceView>),
+    /// Changes of a model's prices.
+    PriceHistory(Vec<PriceChangeView>),
+    /// How prices differ from those in force.
+    PriceCheck(PriceCheckView),
     /// A member of an account.
     Member(MemberView),
     /// Members of an account.

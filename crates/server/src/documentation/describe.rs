@@ -240,11 +240,7 @@ impl Modify for Security {
 /// same document comes out whatever the order in which the rooms were merged.
 pub fn tidy(document: &mut OpenApi) {
     document.servers = Some(vec![Server::new("/")]);
-    let paths = std::mem::take(&mut document.paths.paths);
-    document.paths.paths = paths
-        .into_iter()
-        .map(|(path, item)| (path.replace("{*", "{"), item))
-        .collect();
+    plain_paths(document);
     for item in document.paths.paths.values_mut() {
         tidy_item(item);
     }
@@ -266,9 +262,18 @@ fn add_header_components(document: &mut OpenApi, is_wanted: impl Fn(&str) -> boo
     }
 }
 
+fn plain_paths(document: &mut OpenApi) {
+    let paths = std::mem::take(&mut document.paths.paths);
+    document.paths.paths = paths
+        .into_iter()
+        .map(|(path, item)| (path.replace("{*", "{"), item))
+        .collect();
+}
+
 /// The same for the admin API, whose answers have the headers that every answer has, and no others.
 pub fn tidy_admin(document: &mut OpenApi) {
     document.servers = Some(vec![Server::new("/")]);
+    plain_paths(document);
     for item in document.paths.paths.values_mut() {
         let methods = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
         for operation in methods.into_iter().flatten() {

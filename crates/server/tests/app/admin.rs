@@ -4,6 +4,7 @@ mod accounts;
 mod audit;
 mod bad_input;
 mod members;
+mod prices;
 mod roles;
 
 use std::sync::Arc;

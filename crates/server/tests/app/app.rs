@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate_server::assemble::{assemble, http_client};
 use tollgate_server::config::env::Environment;
 use tollgate_server::listen::App;
-use tollgate_server::wiring::Domains;
+use tollgate_server::wiring::{Domains, Services};
 use tollgate_server::{Config, Flags, reload, serve, wiring};
 use tollgate_storage::{
     Account, AccountState, Balance, Compat, FileSource, Grant, KeyMode, Limits, LotTerms, Storage,
@@ -36,6 +36,8 @@ pub struct Scene {
     admin: Router,
     pub upstream: FakeUpstream,
     pub domains: Arc<Domains>,
+    services: Services,
+    flags: Flags,
     _data: TempDir,
 }
 
@@ -68,7 +70,7 @@ impl Scene {
             data: Some(data.path().join("data")),
             ..Flags::default()
         };
-        let config = Config::load(&flags, Environment::of(&[("PROVIDER_KEY", "secret")])).unwrap();
+        let config = Config::load(&flags, environment()).unwrap();
         let http = http_client(&config);
         let assembled = assemble(&config, &http).await.unwrap();
         let mut domains = wiring::domains(&config).await.unwrap();
@@ -79,9 +81,11 @@ impl Scene {
         let (draining, stop) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
         Scene {
             app: serve::app(&config, &services, &draining, &stop),
-            admin: serve::admin_router(&config, &services.domains),
+            admin: serve::admin_router(&flags, &config, &services),
             upstream,
             domains,
+            services,
+            flags,
             _data: data,
         }
     }
@@ -124,6 +128,20 @@ impl Scene {
         answer(response).await
     }
 
+    /// Gives every model but the one that reasons other prices in the settings file.
+    pub fn change_prices(&self, prices: &str) {
+        let text = settings(&self.upstream.base_url()).replace(PRICES, prices);
+        std::fs::write(self.flags.config.as_ref().unwrap(), text).unwrap();
+    }
+
+    /// Reads the settings file again; what is wrong with it.
+    pub async fn reload(&self) -> Result<(), String> {
+        let config = Config::load(&self.flags, environment()).unwrap();
+        let assembled = assemble(&config, &self.services.http).await.unwrap();
+        let installed = reload::install(&self.services, assembled).await;
+        installed.map_err(|error| format!("{error:#}"))
+    }
+
     /// Sends a request to the admin listener.
     pub async fn administer(&self, mut request: Request<Body>) -> Answer {
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
@@ -144,6 +162,13 @@ impl Scene {
         let ledger = &self.domains.storage.ledger;
         ledger.balance(tenant.id).await.unwrap()
     }
+}
+
+/// What a million tokens cost of most models.
+const PRICES: &str = "input = \"1\", output = \"1\"";
+
+fn environment() -> Environment {
+    Environment::of(&[("PROVIDER_KEY", "secret")])
 }
 
 async fn answer(response: Response) -> Answer {
@@ -177,7 +202,7 @@ api_key_env = "PROVIDER_KEY"
 
 [models."{model}"]
 targets = ["{name}/gemini-3-{name}"]
-prices = {{ input = "1", output = "1" }}
+prices = {{ {PRICES} }}
 limits = {{ context_window = 200000, max_output_tokens = 4096 }}
 input = ["text", "image", "file"]
 "#
@@ -185,7 +210,7 @@ input = ["text", "image", "file"]
     });
     let blocks: String = blocks.collect();
     let thinking = format!(
-        "[models.\"{THINKING}\"]\ntargets = [\"responses/thinking\"]\nprices = {{ input = \"1\", output = \"1\" }}\n\
+        "[models.\"{THINKING}\"]\ntargets = [\"responses/thinking\"]\nprices = {{ output = \"1\", input = \"1\" }}\n\
          limits = {{ max_output_tokens = 4096 }}\nreasoning = true\n"
     );
     format!("[server]\ndiscover = false\n{blocks}\n{thinking}")

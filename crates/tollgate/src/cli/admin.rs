@@ -1,4 +1,4 @@
-//! Commands about people: administrators, what they changed, and the members of accounts.
+//! Commands about people, what they changed, and prices.
 
 use clap::{Args, Subcommand, ValueEnum, value_parser};
 use tollgate_types::{AccountId, AdminId, MemberId, Timestamp};
@@ -84,6 +84,42 @@ pub struct AuditQuery {
     /// How many at the most.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..=1000))]
     pub limit: u32,
+}
+
+/// `providers`.
+#[derive(Debug, Subcommand)]
+pub enum Providers {
+    /// Lists the providers that a running server uses, a line for each of their models.
+    #[command(
+        after_help = "Examples:\n  tollgate providers list\n  tollgate providers list --json\n\nOnly a running server knows. With PostgreSQL, ask each node: GET /admin/v1/providers."
+    )]
+    List,
+}
+
+/// `prices`.
+#[derive(Debug, Subcommand)]
+pub enum Prices {
+    /// Lists the prices in force, in credits per million, of every model that ever had any.
+    #[command(after_help = "Examples:\n  tollgate prices list\n  tollgate prices list --json")]
+    List,
+    /// Shows the changes of a model's prices, newest first.
+    #[command(after_help = "Examples:\n  tollgate prices show sim/chat")]
+    Show {
+        /// The model's id.
+        model: String,
+    },
+    /// Compares the prices of the settings with those in force.
+    ///
+    /// A start or a reload refuses settings in which a price moves more than tenfold, or becomes nothing or something.
+    /// With --force the prices of the settings are in force from now on, and the next start or reload takes them.
+    #[command(
+        after_help = "Examples:\n  tollgate prices check\n  tollgate prices check --force\n\nExit code 3 when a price moves more than tenfold and it was not forced."
+    )]
+    Check {
+        /// Says that they are meant.
+        #[arg(long)]
+        force: bool,
+    },
 }
 
 /// `members`.

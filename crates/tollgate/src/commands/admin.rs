@@ -1,10 +1,11 @@
-//! Commands about people: administrators, what they changed, and the members of accounts.
+//! Commands about people, what they changed, and prices.
 
-use tollgate_server::control::Command;
 use tollgate_server::control::view::Reply;
+use tollgate_server::control::{self, Command};
 
-use super::control::{KNOWN_ACCOUNTS, send, unexpected};
-use crate::cli::{Admins, Audit, Members, Place};
+use super::control::{KNOWN_ACCOUNTS, refused, send, unexpected};
+use super::start;
+use crate::cli::{Admins, Audit, Members, Place, Prices, Providers};
 use crate::failure::{Exit, Failure};
 use crate::print::{Printer, admin as tables};
 
@@ -82,6 +83,50 @@ pub fn members(place: Place, command: Members, printer: &Printer) -> Result<Exit
             printer.answer(&members, || tables::members(&members))?;
             if members.is_empty() {
                 printer.hint("The account has none; `tollgate members add ID EMAIL --role owner` adds one.");
+            }
+        }
+        other => return Err(unexpected(&other)),
+    }
+    Ok(Exit::Fine)
+}
+
+/// `prices …`. A price that moves too far has the exit code of a check that found faults.
+pub fn prices(place: Place, command: Prices, printer: &Printer) -> Result<Exit, Failure> {
+    let reply = match command {
+        Prices::List => send(place, Command::ListPrices, "")?,
+        Prices::Show { model } => {
+            let known = "`tollgate prices list` shows those that have.";
+            send(place, Command::ShowPrices { model }, known)?
+        }
+        Prices::Check { force } => {
+            let config = start(place)?;
+            control::check_prices(&config, force).map_err(|error| refused(error, ""))?
+        }
+    };
+    match reply {
+        Reply::Prices(prices) => printer.answer(&prices, || tables::prices(&prices))?,
+        Reply::PriceHistory(changes) => printer.answer(&changes, || tables::price_changes(&changes))?,
+        Reply::PriceCheck(check) => {
+            printer.answer(&check, || tables::price_check(&check))?;
+            if check.changes.is_empty() {
+                printer.hint("The prices of the settings are in force.");
+            }
+            let fine = check.clean || check.forced;
+            return Ok(if fine { Exit::Fine } else { Exit::Faults });
+        }
+        other => return Err(unexpected(&other)),
+    }
+    Ok(Exit::Fine)
+}
+
+/// `providers …`.
+pub fn providers(place: Place, command: Providers, printer: &Printer) -> Result<Exit, Failure> {
+    let Providers::List = command;
+    match send(place, Command::ListProviders, "")? {
+        Reply::Providers(providers) => {
+            printer.answer(&providers, || tables::providers(&providers))?;
+            if providers.is_empty() {
+                printer.hint("Only a running server knows: `tollgate doctor` asks the providers themselves.");
             }
         }
         other => return Err(unexpected(&other)),

@@ -316,6 +316,8 @@ pub(super) fn unexpected(reply: &Reply) -> Failure {
         Reply::CreatedAdmin(_) | Reply::Admin(_) | Reply::Admins(_) => "about administrators",
         Reply::Audit(_) => "about the audit log",
         Reply::Member(_) | Reply::Members(_) => "about members",
+        Reply::Providers(_) => "about providers",
+        Reply::Prices(_) | Reply::PriceHistory(_) | Reply::PriceCheck(_) => "about prices",
     };
     Failure::failed(format!(
         "The server answered {kind}, which was not asked. Use the command line of the server's own version."

@@ -49,6 +49,7 @@ impl Reply {
                 Some(json!({"id": created.id, "name": created.name, "role": created.role}))
             }
             Reply::Admin(admin) => whole(admin),
+            Reply::PriceCheck(check) => whole(check),
             Reply::Member(member) => whole(member),
             _ => None,
         }
