@@ -54,7 +54,10 @@ impl Jump {
 mod tests {
     use super::*;
 
-    fn prices(entries: &[(&str, &str)]) -> Prices {
+    /// Prices by their written names.
+    type Written = &'static [(&'static str, &'static str)];
+
+    fn prices(entries: Written) -> Prices {
         let add = |prices: Prices, (name, price): &(&str, &str)| {
             prices.with_named(name, price.parse().unwrap()).unwrap()
         };
@@ -63,7 +66,7 @@ mod tests {
 
     #[test]
     fn only_what_moves_more_than_tenfold_is_far() {
-        let cases: &[(&[(&str, &str)], &[(&str, &str)], &[&str])] = &[
+        let cases: &[(Written, Written, &[&str])] = &[
             (
                 &[("input", "1"), ("output", "2")],
                 &[("input", "1"), ("output", "2")],

@@ -18,7 +18,7 @@ Exit codes:
   0  fine
   1  failed
   2  wrong usage or wrong settings
-  3  a check found faults (ledger check, statements show, config check, doctor)
+  3  a check found faults (ledger check, statements show, prices check, config check, doctor)
 
 Settings come from tollgate.toml in the working directory (or --config FILE), then from variables
 TOLLGATE_<SECTION>__<KEY> such as TOLLGATE_SERVER__LISTEN, then from flags; the later ones win.
@@ -205,7 +205,7 @@ pub struct Serve {
     /// Where callers connect [default: 127.0.0.1:8080]; port 0 takes a free one.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
-    /// Where metrics are [default: 127.0.0.1:9464, or a free port when that is busy].
+    /// Where metrics and the admin API are [default: 127.0.0.1:9464, or a free port when that is busy].
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<String>,
     /// Prints the settings that are in effect, without secrets, and exits.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::Value;
-use tollgate_storage::{NoFiles, Role};
+use tollgate_storage::{NoFiles, Role, Storage};
 use tollgate_types::AdminId;
 
 use crate::app::{Answer, Scene};
@@ -25,7 +25,12 @@ pub struct Office {
 
 impl Office {
     pub async fn open() -> Self {
-        let scene = Scene::new(Arc::new(NoFiles), |_| {}).await;
+        Self::open_on(|_| {}).await
+    }
+
+    /// The same over a storage that was changed.
+    pub async fn open_on(change: impl FnOnce(&mut Storage)) -> Self {
+        let scene = Scene::new(Arc::new(NoFiles), change).await;
         let mut tokens = Vec::new();
         for role in [Role::Viewer, Role::Support, Role::Billing, Role::Owner] {
             let made = scene.domains.admins.create(role.as_str(), role).await;
@@ -89,9 +94,10 @@ impl Office {
         use tollgate_server::control::{Actor, Command, perform};
         let command = Command::CheckLedger { reprice: true };
         let checked = perform(&self.scene.domains, &Actor::command_line(), command).await;
-        let Reply::Check(check) = checked.unwrap() else {
-            panic!("not a check")
-        };
-        assert!(check.clean, "{check:?}");
+        let checked = checked.unwrap();
+        assert!(
+            matches!(&checked, Reply::Check(check) if check.clean),
+            "{checked:?}"
+        );
     }
 }

@@ -78,7 +78,10 @@ pub async fn changed_and_removed(factory: Factory) {
         role: MemberRole::Admin,
         ..person.clone()
     };
-    assert_eq!(storage.members.list(one).await.unwrap(), [changed.clone()]);
+    assert_eq!(
+        storage.members.list(one).await.unwrap(),
+        std::slice::from_ref(&changed)
+    );
     assert_eq!(storage.members.remove(one, person.id).await.unwrap(), changed);
     assert_eq!(storage.members.list(one).await.unwrap(), []);
 }

@@ -13,6 +13,7 @@
     reason = "whatever goes wrong in a test fails it"
 )]
 
+mod admin;
 mod auth;
 mod azure;
 mod bad_input;

@@ -1,8 +1,12 @@
 //! What the audit log says of changes.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use serde_json::{Value, json};
 use tollgate_server::control::{Actor, Command, perform};
-use tollgate_storage::Role;
+use tollgate_storage::{AuditEntry, AuditFilter, AuditLog, Result, Role, StorageError, StorageErrorKind};
+use tollgate_types::AuditId;
 
 use super::Office;
 
@@ -112,5 +116,46 @@ async fn it_is_read_in_pages_and_by_what_is_asked_for() {
         let found = office.get(&format!("/admin/v1/audit-log?{query}")).await;
         assert_eq!(found["data"].as_array().unwrap().len(), count, "{query}");
     }
+    office.close().await;
+}
+
+/// A log that cannot be written.
+struct Full;
+
+#[async_trait]
+impl AuditLog for Full {
+    async fn append(&self, _: AuditEntry) -> Result<()> {
+        Err(StorageError::new(
+            StorageErrorKind::Unavailable,
+            "the disk is full",
+        ))
+    }
+
+    async fn list(&self, _: AuditFilter, _: Option<AuditId>, _: u32) -> Result<Vec<AuditEntry>> {
+        Ok(Vec::new())
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_cannot_be_written_down_is_no_success() {
+    let office = Office::open_on(|storage| storage.audit_log = Arc::new(Full)).await;
+    let new = json!({"name": "acme"});
+    let made = office.send(Role::Owner, "POST", "/admin/v1/accounts", &new).await;
+    assert_eq!(
+        (made.status, &made.body["error"]["code"]),
+        (500, &json!("internal_error"))
+    );
+    assert!(!made.text.contains("disk"), "{}", made.text);
+    // What is refused is answered as ever, and whoever looks needs no log.
+    let denied = office
+        .send(Role::Viewer, "POST", "/admin/v1/accounts", &new)
+        .await;
+    assert_eq!(denied.status, 403);
+    let listed = office.get("/admin/v1/accounts").await;
+    assert_eq!(
+        listed["data"].as_array().unwrap().len(),
+        1,
+        "the change itself was made"
+    );
     office.close().await;
 }
