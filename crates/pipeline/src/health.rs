@@ -149,13 +149,11 @@ impl Health {
     /// A call failed. What says nothing about the upstream's health, such as a rejected request, is not counted.
     pub fn failed(&self, candidate: &Candidate, error: &UpstreamError) {
         let now = self.clock.monotonic_micros();
-        let last = self.last_error(error);
-        self.with(candidate, |state| state.last_error = Some(last));
         match error.kind {
             UpstreamErrorKind::Rejected
             | UpstreamErrorKind::ContentBlocked
             | UpstreamErrorKind::ContextLength
-            | UpstreamErrorKind::Simulated(_) => {}
+            | UpstreamErrorKind::Simulated(_) => return,
             UpstreamErrorKind::RateLimited => self.with(candidate, |state| {
                 let wait = error
                     .retry_after
@@ -176,6 +174,8 @@ impl Health {
                 }
             }),
         }
+        let last = self.last_error(error);
+        self.with(candidate, |state| state.last_error = Some(last));
     }
 
     fn last_error(&self, error: &UpstreamError) -> LastError {

@@ -87,6 +87,7 @@ pub(super) async fn change(domains: &Domains, id: AccountId, wish: AccountWish) 
     Ok(Carried {
         reply: Reply::Account(AccountView::of(&changed.after)),
         before: to_value(AccountView::of(&changed.before)).ok(),
+        is_gone: false,
     })
 }
 

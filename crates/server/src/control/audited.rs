@@ -60,11 +60,17 @@ impl Actor {
 pub(super) struct Carried {
     pub(super) reply: Reply,
     pub(super) before: Option<Value>,
+    /// Whether what the answer shows is gone.
+    pub(super) is_gone: bool,
 }
 
 impl From<Reply> for Carried {
     fn from(reply: Reply) -> Self {
-        Self { reply, before: None }
+        Self {
+            reply,
+            before: None,
+            is_gone: false,
+        }
     }
 }
 
@@ -89,14 +95,18 @@ pub async fn perform(domains: &Domains, actor: &Actor, command: Command) -> Resu
         return done.map(|carried| carried.reply);
     };
     match done {
-        Ok(Carried { reply, before }) => {
+        Ok(Carried {
+            reply,
+            before,
+            is_gone,
+        }) => {
             let account = deed.account.or_else(|| reply.account());
             let object = Some(deed.object).filter(|object| !object.is_empty());
             let made = Deed {
                 account,
                 object: object.unwrap_or_else(|| reply.object()),
                 before,
-                after: reply.recorded(),
+                after: reply.recorded().filter(|_| !is_gone),
                 ..deed
             };
             write_down(domains, actor, made, DONE).await?;

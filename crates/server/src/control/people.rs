@@ -95,6 +95,7 @@ pub(super) async fn set_member_role(
     let before = before.map_err(not_changed)?;
     Ok(Carried {
         before: to_value(MemberView::of(&before)).ok(),
+        is_gone: false,
         reply: Reply::Member(MemberView::of(&Member { role, ..before })),
     })
 }
@@ -108,6 +109,7 @@ pub(super) async fn remove_member(
     let removed = removed.map_err(not_changed)?;
     Ok(Carried {
         before: to_value(MemberView::of(&removed)).ok(),
+        is_gone: true,
         reply: Reply::Member(MemberView::of(&removed)),
     })
 }

@@ -72,5 +72,23 @@ async fn members_come_change_and_go_but_the_last_owner() {
         (&changed["before"]["role"], &changed["after"]["role"]),
         (&json!("member"), &json!("owner"))
     );
+    let log = office
+        .get("/admin/v1/audit-log?action=member.remove&limit=100")
+        .await;
+    let removed = &log["data"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (&removed["outcome"], &removed["after"]),
+        (&json!("conflict"), &Value::Null)
+    );
+    let removed = log["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|line| line["outcome"] == "done");
+    let removed = removed.unwrap();
+    assert_eq!(
+        (&removed["before"]["email"], &removed["after"]),
+        (&json!("jo@example.com"), &Value::Null)
+    );
     office.close().await;
 }
