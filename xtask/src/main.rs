@@ -15,11 +15,11 @@ Checks of the repository itself.
   cargo xtask tidy
       Floors, names, error pages, links, words; prints the largest files and functions.
   cargo xtask openapi check [--from FILE]
-      Fails when docs/openapi.json is not what the code generates, or has lost or narrowed something.
+      Fails when docs/openapi.json or docs/openapi-admin.json is not what the code generates, or has lost or narrowed something.
   cargo xtask openapi write [--from FILE] [--allow-breaking]
-      Writes docs/openapi.json; refuses a loss unless --allow-breaking is given.
+      Writes both; refuses a loss unless --allow-breaking is given.
 
-FILE is a document printed earlier by `tollgate openapi`; without it the command is built and run.
+FILE is the public document, printed earlier by `tollgate openapi`; without it the command is built and run.
 Exit codes: 0 fine, 1 a check found faults, 2 the command itself failed.";
 
 fn main() -> ExitCode {

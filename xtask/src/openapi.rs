@@ -1,4 +1,4 @@
-//! The committed API document: it is what the code generates, and it never loses or narrows anything.
+//! The committed API documents: they are what the code generates, and they never lose or narrow anything.
 //!
 //! Losses are looked for relative to the last commit, so that a rewritten working file cannot hide one.
 
@@ -14,7 +14,20 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
-const DOCUMENT: &str = "docs/openapi.json";
+/// A document and how it is asked for.
+struct Document {
+    path: &'static str,
+    arguments: &'static [&'static str],
+}
+
+const PUBLIC: Document = Document {
+    path: "docs/openapi.json",
+    arguments: &[],
+};
+const ADMIN: Document = Document {
+    path: "docs/openapi-admin.json",
+    arguments: &["--admin"],
+};
 
 /// What both commands accept.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -41,42 +54,67 @@ impl Options {
     }
 }
 
-/// `openapi check`: false when the document is stale or has lost something.
+/// `openapi check`: false when a document is stale or has lost something.
 pub fn check(root: &Path, options: &Options) -> anyhow::Result<bool> {
     ensure!(!options.allow_breaking, "--allow-breaking is for `openapi write`");
-    let generated = generate(root, options)?;
-    let losses = match last_committed(root)? {
-        Some(committed) => operations::losses(&committed, &generated),
-        None => Vec::new(),
-    };
+    let mut fine = true;
+    for document in documents(options) {
+        fine &= check_one(root, document, options)?;
+    }
+    Ok(fine)
+}
+
+fn check_one(root: &Path, document: &Document, options: &Options) -> anyhow::Result<bool> {
+    let path = document.path;
+    let generated = generate(root, document, options)?;
+    let losses = losses(root, path, &generated)?;
     print_losses(&losses);
-    let current = read_document(root)?.as_ref() == Some(&generated);
+    let current = read_document(root, path)?.as_ref() == Some(&generated);
     if !current {
-        println!("{DOCUMENT} is not what the code generates: run `cargo xtask openapi write` and commit it");
+        println!("{path} is not what the code generates: run `cargo xtask openapi write` and commit it");
     }
     if current && losses.is_empty() {
-        println!("{DOCUMENT} is current and has lost nothing");
+        println!("{path} is current and has lost nothing");
     }
     Ok(current && losses.is_empty())
 }
 
 /// `openapi write`: false when it refused.
 pub fn write(root: &Path, options: &Options) -> anyhow::Result<bool> {
-    let generated = generate(root, options)?;
-    let losses = match last_committed(root)? {
-        Some(committed) => operations::losses(&committed, &generated),
-        None => Vec::new(),
-    };
+    let mut fine = true;
+    for document in documents(options) {
+        fine &= write_one(root, document, options)?;
+    }
+    Ok(fine)
+}
+
+fn write_one(root: &Path, document: &Document, options: &Options) -> anyhow::Result<bool> {
+    let path = document.path;
+    let generated = generate(root, document, options)?;
+    let losses = losses(root, path, &generated)?;
     print_losses(&losses);
     if !losses.is_empty() && !options.allow_breaking {
-        println!("nothing written: within /v1 the API only grows; --allow-breaking writes all the same");
+        println!("{path} not written: the API only grows; --allow-breaking writes all the same");
         return Ok(false);
     }
     let mut text = serde_json::to_string_pretty(&generated)?;
     text.push('\n');
-    fs::write(root.join(DOCUMENT), text).with_context(|| format!("writing {DOCUMENT}"))?;
-    println!("{DOCUMENT} written");
+    fs::write(root.join(path), text).with_context(|| format!("writing {path}"))?;
+    println!("{path} written");
     Ok(true)
+}
+
+/// A document that was generated earlier is that of the public API.
+fn documents(options: &Options) -> &'static [&'static Document] {
+    match options.from {
+        Some(_) => &[&PUBLIC],
+        None => &[&PUBLIC, &ADMIN],
+    }
+}
+
+fn losses(root: &Path, path: &str, generated: &Value) -> anyhow::Result<Vec<String>> {
+    let committed = last_committed(root, path)?;
+    Ok(committed.map_or_else(Vec::new, |committed| operations::losses(&committed, generated)))
 }
 
 fn print_losses(losses: &[String]) {
@@ -86,13 +124,14 @@ fn print_losses(losses: &[String]) {
 }
 
 /// The document as the code has it now.
-fn generate(root: &Path, options: &Options) -> anyhow::Result<Value> {
+fn generate(root: &Path, document: &Document, options: &Options) -> anyhow::Result<Value> {
     if let Some(file) = &options.from {
         let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
         return parse(&text, &file.display().to_string());
     }
     let output = Command::new(env!("CARGO"))
         .args(["run", "--quiet", "--package", "tollgate", "--", "openapi"])
+        .args(document.arguments)
         .current_dir(root)
         .output()
         .context("running tollgate openapi")?;
@@ -108,25 +147,25 @@ fn generate(root: &Path, options: &Options) -> anyhow::Result<Value> {
 }
 
 /// The working file, or nothing when it is not written yet.
-fn read_document(root: &Path) -> anyhow::Result<Option<Value>> {
-    let file = root.join(DOCUMENT);
+fn read_document(root: &Path, path: &str) -> anyhow::Result<Option<Value>> {
+    let file = root.join(path);
     if !file.exists() {
         return Ok(None);
     }
-    let text = fs::read_to_string(file).with_context(|| format!("reading {DOCUMENT}"))?;
-    parse(&text, DOCUMENT).map(Some)
+    let text = fs::read_to_string(file).with_context(|| format!("reading {path}"))?;
+    parse(&text, path).map(Some)
 }
 
 /// The document of the last commit. Outside a checkout the working file stands in for it.
-fn last_committed(root: &Path) -> anyhow::Result<Option<Value>> {
+fn last_committed(root: &Path, path: &str) -> anyhow::Result<Option<Value>> {
     let git = |arguments: &[&str]| Command::new("git").args(arguments).current_dir(root).output();
     let in_checkout =
         git(&["rev-parse", "--verify", "--quiet", "HEAD"]).is_ok_and(|output| output.status.success());
     if !in_checkout {
-        return read_document(root);
+        return read_document(root, path);
     }
     // `./` makes the path relative to this folder, should the checkout begin above it.
-    let output = git(&["show", &format!("HEAD:./{DOCUMENT}")]).context("running git show")?;
+    let output = git(&["show", &format!("HEAD:./{path}")]).context("running git show")?;
     if !output.status.success() {
         return Ok(None);
     }

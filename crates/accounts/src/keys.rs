@@ -68,7 +68,7 @@ pub struct KeysConfig {
     pub positive_ttl: Duration,
     /// How long an unknown key is refused without another look.
     pub negative_ttl: Duration,
-    /// Most active keys of one account.
+    /// Most active keys of an account that has no limit of its own.
     pub quota: u32,
 }
 
@@ -247,19 +247,16 @@ impl Keys {
                 quota: self.config.quota,
             })
             .await;
-        stored.map_err(|error| self.creation_error(error))?;
+        stored.map_err(Self::creation_error)?;
         self.missing.invalidate(&key.digest).await;
         Ok((key, secret))
     }
 
-    fn creation_error(&self, error: StorageError) -> Error {
+    fn creation_error(error: StorageError) -> Error {
         match error.kind {
             StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such account."),
             StorageErrorKind::Conflict => {
-                let message = format!(
-                    "The account has its full number of {} keys. Revoke one that is not used, or ask for a higher limit.",
-                    self.config.quota
-                );
+                let message = "The account has its full number of keys. Revoke one that is not used, or ask for a higher limit.";
                 Error::new(ErrorCode::KeyLimitReached, message)
             }
             _ => Error::internal(error),

@@ -1,13 +1,15 @@
-//! Who is calling, and how often they may: keys, callers and rate limits.
+//! Who is calling, and how often they may: keys, callers, administrators and rate limits.
 //!
-//! Suggested reading order: [`secret`] (what a key looks like), [`keys`] (from a key to a caller), [`limits`].
+//! Suggested reading order: [`secret`] (what a key looks like), [`keys`] (from a key to a caller), [`limits`], [`admins`].
 
+pub mod admins;
 pub mod keys;
 pub mod limits;
 pub mod secret;
 pub mod vault;
 
+pub use admins::Admins;
 pub use keys::{Caller, KeyError, Keys, KeysConfig};
 pub use limits::{LimitHeaders, Limiter, TokenReservation};
-pub use secret::{KeyShape, Pepper, SecretKey};
+pub use secret::{KeyShape, Pepper, SecretKey, TokenShape};
 pub use vault::{SealError, Vault};

@@ -58,24 +58,10 @@ impl KeyShape {
 
     /// Makes a key from the operating system's random source.
     pub fn generate(&self, mode: KeyMode) -> Result<SecretKey, getrandom::Error> {
-        let mut text = match mode {
-            KeyMode::Live => self.live_prefix.clone(),
-            KeyMode::Test => self.test_prefix.clone(),
-        };
-        let full = text.len() + RANDOM_CHARS;
-        while text.len() < full {
-            let mut bytes = [0_u8; 64];
-            getrandom::fill(&mut bytes)?;
-            // 248 is the largest multiple of 62 in a byte: the rest would make some characters likelier.
-            let fair = bytes
-                .into_iter()
-                .filter(|byte| *byte < 248)
-                .take(full - text.len());
-            text.extend(fair.map(|byte| char::from(BASE62[usize::from(byte % 62)])));
-        }
-        let check = check_chars(&text);
-        text.extend(check.into_iter().map(char::from));
-        Ok(SecretKey(text))
+        generate(match mode {
+            KeyMode::Live => &self.live_prefix,
+            KeyMode::Test => &self.test_prefix,
+        })
     }
 
     /// The mode of a key that has the right shape and checksum; `None` for everything else.
@@ -84,14 +70,68 @@ impl KeyShape {
             Some(random) => (KeyMode::Test, random),
             None => (KeyMode::Live, key.strip_prefix(&self.live_prefix)?),
         };
-        let well_formed =
-            random.len() == RANDOM_CHARS + CHECK_CHARS && random.bytes().all(|b| b.is_ascii_alphanumeric());
-        if !well_formed {
-            return None;
-        }
-        let (body, check) = key.split_at(key.len() - CHECK_CHARS);
-        (check_chars(body) == check.as_bytes()).then_some(mode)
+        is_well_formed(key, random).then_some(mode)
     }
+}
+
+/// The shape of this installation's admin tokens. No key has it, and no token has that of a key.
+#[derive(Clone, Debug)]
+pub struct TokenShape {
+    prefix: String,
+}
+
+impl TokenShape {
+    /// Tokens begin `adm-<slug>-`.
+    pub fn new(slug: &str) -> Self {
+        Self {
+            prefix: format!("adm-{slug}-"),
+        }
+    }
+
+    /// What tokens begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Makes a token from the operating system's random source.
+    pub fn generate(&self) -> Result<SecretKey, getrandom::Error> {
+        generate(&self.prefix)
+    }
+
+    /// Whether a token has the right shape and checksum.
+    pub fn fits(&self, token: &str) -> bool {
+        let random = token.strip_prefix(&self.prefix);
+        random.is_some_and(|random| is_well_formed(token, random))
+    }
+}
+
+fn generate(prefix: &str) -> Result<SecretKey, getrandom::Error> {
+    let mut text = prefix.to_owned();
+    let full = text.len() + RANDOM_CHARS;
+    while text.len() < full {
+        let mut bytes = [0_u8; 64];
+        getrandom::fill(&mut bytes)?;
+        // 248 is the largest multiple of 62 in a byte: the rest would make some characters likelier.
+        let fair = bytes
+            .into_iter()
+            .filter(|byte| *byte < 248)
+            .take(full - text.len());
+        text.extend(fair.map(|byte| char::from(BASE62[usize::from(byte % 62)])));
+    }
+    let check = check_chars(&text);
+    text.extend(check.into_iter().map(char::from));
+    Ok(SecretKey(text))
+}
+
+/// Whether what follows the prefix of `whole` has the right length and characters, and the checksum fits.
+fn is_well_formed(whole: &str, random: &str) -> bool {
+    let plain =
+        random.len() == RANDOM_CHARS + CHECK_CHARS && random.bytes().all(|b| b.is_ascii_alphanumeric());
+    if !plain {
+        return false;
+    }
+    let (body, check) = whole.split_at(whole.len() - CHECK_CHARS);
+    check_chars(body) == check.as_bytes()
 }
 
 fn check_chars(text: &str) -> [u8; CHECK_CHARS] {
@@ -172,6 +212,22 @@ mod tests {
             &format!("{}a", key.reveal()),
         ] {
             assert_eq!(shape.mode_of(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn no_key_is_a_token_and_no_token_a_key() {
+        for slug in ["service", "adm", "sk", "test"] {
+            let (keys, tokens) = (KeyShape::new(slug), TokenShape::new(slug));
+            let token = tokens.generate().unwrap();
+            assert!(tokens.fits(token.reveal()));
+            assert_eq!(keys.mode_of(token.reveal()), None);
+            for mode in [KeyMode::Live, KeyMode::Test] {
+                assert!(!tokens.fits(keys.generate(mode).unwrap().reveal()));
+            }
+            assert!(!tokens.fits(&format!("{}x", token.reveal())));
+            assert!(!tokens.fits(&token.reveal().to_lowercase()));
+            assert!(!TokenShape::new("other").fits(token.reveal()));
         }
     }
 

@@ -3,6 +3,8 @@
 //! Ids are 16 bytes in big-endian order, so that the engines order them as the nouns do. What makes no sense is
 //! [`StorageErrorKind::Corrupt`].
 
+pub(crate) mod admin;
+
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -50,6 +52,12 @@ pub(crate) fn version_from(column: i64) -> PriceVersion {
 /// Tokens per minute as a column; the same bits with a sign.
 pub(crate) fn tpm_column(limits: Limits) -> Option<i64> {
     limits.tpm.map(u64::cast_signed)
+}
+
+/// The limit in a column.
+pub(crate) fn limit_from(column: Option<i64>) -> Result<Option<u32>> {
+    let limit = column.map(|limit| u32::try_from(limit).map_err(|_| corrupt(format!("a limit of {limit}"))));
+    limit.transpose()
 }
 
 /// A quantity as a column. More than fits is nonsense and becomes the largest number.
@@ -115,6 +123,10 @@ pub(crate) struct AccountColumns {
     state: String,
     rpm: Option<i64>,
     tpm: Option<i64>,
+    keys: Option<i64>,
+    gpus: Option<i64>,
+    agents: Option<i64>,
+    chats: Option<i64>,
     created_at: i64,
 }
 
@@ -122,17 +134,18 @@ impl TryFrom<AccountColumns> for Account {
     type Error = StorageError;
 
     fn try_from(columns: AccountColumns) -> Result<Account> {
-        let rpm = columns
-            .rpm
-            .map(|rpm| u32::try_from(rpm).map_err(|_| corrupt(format!("{rpm} requests"))));
         Ok(Account {
             id: AccountId::from_u128(id_from(&columns.id)?),
             name: columns.name,
             state: AccountState::parse(&columns.state)
                 .ok_or_else(|| corrupt(format!("account state '{}'", columns.state)))?,
             limits: Limits {
-                rpm: rpm.transpose()?,
+                rpm: limit_from(columns.rpm)?,
                 tpm: columns.tpm.map(i64::cast_unsigned),
+                keys: limit_from(columns.keys)?,
+                gpus: limit_from(columns.gpus)?,
+                agents: limit_from(columns.agents)?,
+                chats: limit_from(columns.chats)?,
             },
             created_at: Timestamp::from_micros(columns.created_at),
         })

@@ -1,13 +1,16 @@
 //! Models, aliases, prices and routes: a snapshot that requests read without a lock and a reload replaces as a whole.
 //!
-//! Suggested reading order: [`model`], [`snapshot`], [`mod@load`], [`builtin`].
+//! Suggested reading order: [`model`], [`snapshot`], [`mod@load`], [`builtin`], [`lint`].
 
 pub mod builtin;
 mod coverage;
+pub mod lint;
 pub mod load;
 pub mod model;
 pub mod snapshot;
 
-pub use load::{CatalogInput, EnabledProvider, LoadError, ModelEntry, PricesEntry, TargetEntry, load};
+pub use load::{
+    CatalogInput, EnabledProvider, LoadError, ModelEntry, PricesEntry, TargetEntry, load, price_version,
+};
 pub use model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput};
 pub use snapshot::{Catalog, Snapshot};

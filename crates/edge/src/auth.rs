@@ -122,7 +122,7 @@ fn missing_key() -> Error {
 
 /// What a request presents as its key.
 #[derive(Debug, PartialEq, Eq)]
-enum Presented<'a> {
+pub(crate) enum Presented<'a> {
     Key(&'a str),
     Nothing,
     Unreadable,
@@ -130,7 +130,7 @@ enum Presented<'a> {
 
 /// `Authorization: Bearer` wins over `x-api-key`, that over the key of the path's own family; another scheme counts as
 /// no key.
-fn extract_key<'a>(headers: &'a HeaderMap, of_family: Option<&'a [u8]>) -> Presented<'a> {
+pub(crate) fn extract_key<'a>(headers: &'a HeaderMap, of_family: Option<&'a [u8]>) -> Presented<'a> {
     if let Some(value) = headers.get(AUTHORIZATION) {
         let bytes = value.as_bytes();
         let is_bearer = bytes.len() >= 7 && bytes[..7].eq_ignore_ascii_case(b"bearer ");

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tollgate_catalog::Candidate;
-use tollgate_types::Clock;
+use tollgate_types::{Clock, Timestamp};
 use tollgate_upstream::{UpstreamCause, UpstreamError, UpstreamErrorKind};
 
 use crate::settings::Retries;
@@ -26,6 +26,54 @@ pub struct Health {
     draws: AtomicU64,
 }
 
+/// What is known about a candidate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Whether it is tried in its own place.
+    pub breaker: Breaker,
+    /// Failures since it answered last.
+    pub failures_in_a_row: u32,
+    /// How long until it is tried in its own place again.
+    pub retry_in: Duration,
+    /// What went wrong last.
+    pub last_error: Option<LastError>,
+}
+
+/// Whether a candidate is tried in its own place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Breaker {
+    /// It is.
+    #[default]
+    Closed,
+    /// It failed; others are tried first.
+    Open,
+    /// It failed; a call is let through now and then.
+    HalfOpen,
+    /// It asked for a pause.
+    CoolingDown,
+}
+
+impl Breaker {
+    /// The name for operators.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Breaker::Closed => "closed",
+            Breaker::Open => "open",
+            Breaker::HalfOpen => "half_open",
+            Breaker::CoolingDown => "cooling_down",
+        }
+    }
+}
+
+/// What went wrong with a call. What the upstream wrote is left out: it may repeat what a caller sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastError {
+    /// The kind of failure, its cause, and the status.
+    pub what: String,
+    /// When.
+    pub at: Timestamp,
+}
+
 #[derive(Default)]
 struct State {
     seconds: [Second; WINDOW as usize],
@@ -34,6 +82,7 @@ struct State {
     open_until: u64,
     next_probe: u64,
     cool_until: u64,
+    last_error: Option<LastError>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -104,7 +153,7 @@ impl Health {
             UpstreamErrorKind::Rejected
             | UpstreamErrorKind::ContentBlocked
             | UpstreamErrorKind::ContextLength
-            | UpstreamErrorKind::Simulated(_) => {}
+            | UpstreamErrorKind::Simulated(_) => return,
             UpstreamErrorKind::RateLimited => self.with(candidate, |state| {
                 let wait = error
                     .retry_after
@@ -125,6 +174,42 @@ impl Health {
                 }
             }),
         }
+        let last = self.last_error(error);
+        self.with(candidate, |state| state.last_error = Some(last));
+    }
+
+    fn last_error(&self, error: &UpstreamError) -> LastError {
+        let status = error
+            .status
+            .map(|status| format!(" {status}"))
+            .unwrap_or_default();
+        LastError {
+            what: format!("{:?} ({:?}{status})", error.kind, error.cause),
+            at: self.clock.now(),
+        }
+    }
+
+    /// What is known about a candidate; nothing of one that was never tried.
+    pub fn report(&self, candidate: &Candidate) -> Option<Report> {
+        let now = self.clock.monotonic_micros();
+        let known = self.candidates.read().unwrap_or_else(PoisonError::into_inner);
+        let state = known.get(&key(candidate))?;
+        let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (breaker, until) = if state.cool_until > now {
+            (Breaker::CoolingDown, state.cool_until)
+        } else if state.open_until > now {
+            (Breaker::Open, state.open_until)
+        } else if state.open_until != 0 {
+            (Breaker::HalfOpen, now)
+        } else {
+            (Breaker::Closed, now)
+        };
+        Some(Report {
+            breaker,
+            failures_in_a_row: state.failures_in_a_row,
+            retry_in: Duration::from_micros(until - now),
+            last_error: state.last_error.clone(),
+        })
     }
 
     fn should_open(&self, state: &State, now: u64) -> bool {
@@ -166,9 +251,7 @@ impl Health {
     }
 
     fn with<T>(&self, candidate: &Candidate, act: impl FnOnce(&mut State) -> T) -> T {
-        let mut hasher = DefaultHasher::new();
-        (&candidate.provider, &candidate.upstream_model).hash(&mut hasher);
-        let key = hasher.finish();
+        let key = key(candidate);
         let known = self
             .candidates
             .read()
@@ -209,6 +292,12 @@ impl State {
             (sum.0 + s.calls, sum.1 + s.failures, sum.2 + s.retries)
         })
     }
+}
+
+fn key(candidate: &Candidate) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&candidate.provider, &candidate.upstream_model).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Whether a failure leaves it open that the upstream did the work.

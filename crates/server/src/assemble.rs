@@ -14,8 +14,10 @@ use tollgate_storage::PriceRecord;
 use tollgate_types::{Credits, Timestamp};
 use tollgate_upstream::Provider;
 
+use crate::config::effective::shown_address;
 use crate::config::file::ProviderSection;
 use crate::config::{Config, ConfigError};
+use crate::roster::Entry;
 use crate::{mail, payments, policy};
 
 /// How long a provider may take to say which models it has.
@@ -29,6 +31,8 @@ pub struct Assembled {
     pub snapshot: Snapshot,
     /// The content policy, when there is one.
     pub policy: Option<Arc<Policy>>,
+    /// The same for operators.
+    pub roster: Vec<Entry>,
     /// What could not be used, and why; for the banner and the log.
     pub notes: Vec<String>,
 }
@@ -36,6 +40,7 @@ pub struct Assembled {
 struct Enabled {
     provider: Arc<dyn Provider>,
     preset: String,
+    base_url: Option<String>,
     default_price: Option<PricesEntry>,
 }
 
@@ -68,7 +73,9 @@ pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembl
 
     let listed = join_all(enabled.iter().map(list)).await;
     let mut described = Vec::with_capacity(enabled.len());
+    let mut roster = Vec::with_capacity(enabled.len());
     for (enabled, listed) in enabled.iter().zip(listed) {
+        roster.push(entry(enabled, &listed));
         let discovered = listed.unwrap_or_else(|note| {
             notes.push(note);
             Vec::new()
@@ -100,6 +107,7 @@ pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembl
         providers,
         snapshot,
         policy,
+        roster,
         notes,
     })
 }
@@ -110,11 +118,13 @@ fn build(
     http: &Arc<HttpClient>,
 ) -> Result<Enabled, ConfigError> {
     let preset = block.preset.clone().unwrap_or_else(|| block.name.to_string());
+    let base_url = shown_address(&preset, block.base_url.as_deref());
     let provider = registry::build(&block, http)
         .map_err(|error| ConfigError::new(format!("providers.{}", error.block), error.message))?;
     Ok(Enabled {
         provider,
         preset,
+        base_url,
         default_price,
     })
 }
@@ -206,7 +216,26 @@ async fn on_this_machine(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<
         .collect()
 }
 
-async fn list(enabled: &Enabled) -> Result<Vec<(String, Option<u64>)>, String> {
+/// A provider as operators see it.
+fn entry(enabled: &Enabled, listed: &Listed) -> Entry {
+    let named = |models: &Vec<(String, Option<u64>)>| models.iter().map(|(name, _)| name.clone()).collect();
+    let listed = enabled.default_price.as_ref().map(|_| match listed {
+        Ok(models) => Ok(named(models)),
+        Err(note) => Err(note.clone()),
+    });
+    Entry {
+        name: enabled.provider.id().to_owned(),
+        preset: enabled.preset.clone(),
+        base_url: enabled.base_url.clone(),
+        simulated: enabled.provider.is_simulated(),
+        listed,
+    }
+}
+
+/// Models by name with their context windows, or why there are none.
+type Listed = Result<Vec<(String, Option<u64>)>, String>;
+
+async fn list(enabled: &Enabled) -> Listed {
     if enabled.default_price.is_none() {
         return Ok(Vec::new());
     }

@@ -11,11 +11,11 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::response::Redirect;
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use serde::Serialize;
 use utoipa::openapi::OpenApi;
 
-pub use describe::{Security, tidy};
+pub use describe::{Security, tidy, tidy_admin};
 
 const PAGE: &str = include_str!("../assets/documentation/page.html");
 const SCRIPT: &str = include_str!("../assets/documentation/page.js");
@@ -40,6 +40,11 @@ pub fn routes(document: OpenApi, support: Option<&str>) -> Router {
         .route("/docs/page.css", asset("text/css; charset=utf-8", STYLE.into()))
 }
 
+/// Serves a document alone.
+pub fn document_route<S: Clone + Send + Sync + 'static>(document: OpenApi) -> MethodRouter<S> {
+    asset("application/json", rendered(&document, None))
+}
+
 /// The document as it is served.
 #[derive(Serialize)]
 struct Served<'a> {
@@ -54,7 +59,7 @@ fn rendered(document: &OpenApi, support: Option<&str>) -> Bytes {
     Bytes::from(serde_json::to_vec(&Served { document, support }).unwrap_or_default())
 }
 
-fn asset(content_type: &'static str, bytes: Bytes) -> axum::routing::MethodRouter {
+fn asset<S: Clone + Send + Sync + 'static>(content_type: &'static str, bytes: Bytes) -> MethodRouter<S> {
     let headers = headers(content_type);
     get(move || async move { (headers, bytes) })
 }

@@ -1,7 +1,8 @@
 //! The one place where everything meets: settings, wiring, listeners, reload, shutdown, and the commands of operators.
 //!
-//! Suggested reading order: [`config`], [`wiring`], [`router`], [`listen`], [`serve`], [`control`].
+//! Suggested reading order: [`config`], [`wiring`], [`router`], [`listen`], [`serve`], [`control`], [`admin`].
 
+pub mod admin;
 pub mod assemble;
 mod chores;
 pub mod config;
@@ -14,6 +15,7 @@ mod mail;
 mod payments;
 mod policy;
 pub mod reload;
+pub mod roster;
 pub mod router;
 pub mod secrets;
 pub mod self_test;

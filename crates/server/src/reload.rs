@@ -5,31 +5,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use notify::{RecursiveMode, Watcher};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tollgate_types::ErrorCode;
 
-use crate::assemble::{Assembled, assemble, price_records};
-use crate::config::{Config, Flags};
+use crate::assemble::{Assembled, assemble};
+use crate::config::{Config, ConfigError, Flags};
+use crate::control::{Actor, prices};
 use crate::wiring::Services;
 
 /// How long a file must be quiet before it is read: editors write in several steps.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Puts assembled providers and catalog into service. Prices are recorded first, so that every charge can be traced.
+/// Puts assembled providers and catalog into service. Prices are in force first, so that every charge can be traced; when
+/// they cannot be meant, nothing is put into service.
 pub async fn install(services: &Services, assembled: Assembled) -> Result<()> {
-    let records = price_records(&assembled.snapshot, services.domains.clock.now());
-    services
-        .domains
-        .storage
-        .prices
-        .record(records)
-        .await
-        .context("cannot record prices")?;
+    let put = prices::put_in_force(&services.domains, &assembled.snapshot, &Actor::settings()).await;
+    put.map_err(|error| match error.code {
+        ErrorCode::InvalidParameter => anyhow::Error::new(ConfigError::new("models", error.message)),
+        _ => anyhow::Error::new(error).context("cannot put prices in force"),
+    })?;
     services.providers.replace(assembled.providers);
     services.domains.catalog.replace(assembled.snapshot);
+    services.domains.roster.replace(assembled.roster);
     services.pipeline.set_policy(assembled.policy);
     for note in assembled.notes {
         tracing::warn!("{note}");

@@ -16,13 +16,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tollgate_console::Console;
 use tollgate_edge::websocket::Sessions;
-use tollgate_edge::{AccessLog, Idempotency, Shell};
+use tollgate_edge::{AccessLog, Idempotency, OperatorGate, Shell};
 use tollgate_inference::Inference;
 use tollgate_inference::responses::Kept;
 use tollgate_storage::{Compat, Grant, KeyMode, LotKind, LotTerms, NoFiles};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
 
+use crate::admin::{self, AdminApi, SettingsFile};
 use crate::assemble::{assemble, http_client};
 use crate::config::file::AccessLogSetting;
 use crate::config::{Config, Flags, StorageUrl};
@@ -166,7 +167,6 @@ pub fn app(
     stop: &CancellationToken,
 ) -> App {
     let domains = &services.domains;
-    let server = &config.file.server;
     let inference = Inference {
         gate: services.gate.clone(),
         pipeline: services.pipeline.clone(),
@@ -196,18 +196,8 @@ pub fn app(
         engine: domains.storage.engine.clone(),
         draining: draining.clone(),
     };
-    let access_log = match server.access_log {
-        AccessLogSetting::Errors => AccessLog::Errors,
-        AccessLogSetting::All => AccessLog::All,
-    };
     App {
-        shell: Shell::new(
-            domains.clock.clone(),
-            domains.ids.clone(),
-            access_log,
-            server.trusted_proxies.clone(),
-            Duration::from_millis(config.file.timeouts.request_body_ms),
-        ),
+        shell: shell(config, domains),
         router: router::router(inference, console, health, config.file.service.support.as_deref()),
         idempotency: Idempotency::new(
             services.gate.clone(),
@@ -219,6 +209,33 @@ pub fn app(
         ),
         calls: services.pipeline.calls.clone(),
     }
+}
+
+/// The admin API over these domains, behind a shell of its own.
+pub fn admin_router(flags: &Flags, config: &Config, services: &Services) -> Router {
+    let domains = &services.domains;
+    let settings = SettingsFile::new(flags.clone(), config.clone(), services.http.clone());
+    let api = AdminApi {
+        settings: Arc::new(settings),
+        domains: domains.clone(),
+        gate: Arc::new(OperatorGate::new(domains.admins.clone(), domains.clock.clone())),
+    };
+    admin::router(api, Arc::new(shell(config, domains)))
+}
+
+fn shell(config: &Config, domains: &Domains) -> Shell {
+    let server = &config.file.server;
+    let access_log = match server.access_log {
+        AccessLogSetting::Errors => AccessLog::Errors,
+        AccessLogSetting::All => AccessLog::All,
+    };
+    Shell::new(
+        domains.clock.clone(),
+        domains.ids.clone(),
+        access_log,
+        server.trusted_proxies.clone(),
+        Duration::from_millis(config.file.timeouts.request_body_ms),
+    )
 }
 
 fn start_workers(
@@ -264,7 +281,9 @@ async fn start_background(
     let rendered = metrics.clone();
     let routes = Router::new()
         .route("/metrics", get(move || async move { rendered.render() }))
-        .route("/healthz", get(|| async { "ok" }));
+        .route("/healthz", get(|| async { "ok" }))
+        .merge(admin_router(flags, config, services));
+    let routes = routes.into_make_service_with_connect_info::<SocketAddr>();
     let stopped = until_stop(stop);
     tasks.spawn(async move { axum::serve(admin, routes).with_graceful_shutdown(stopped).await });
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
-use tollgate_accounts::{KeyShape, Keys, KeysConfig, Limiter, Vault};
+use tollgate_accounts::{Admins, KeyShape, Keys, KeysConfig, Limiter, TokenShape, Vault};
 use tollgate_backends::{postgres, sqlite};
 use tollgate_billing::{Notices, Plans, TopUps};
 use tollgate_catalog::Catalog;
@@ -23,6 +23,7 @@ use crate::config::{Config, StorageUrl};
 use crate::counters::Counting;
 use crate::mail;
 use crate::payments::{self, Sales};
+use crate::roster::Roster;
 use crate::secrets;
 
 /// How long a key that works is believed without another look; bounds how late another node's revocation is noticed.
@@ -40,6 +41,8 @@ pub struct Domains {
     pub storage: Storage,
     /// Keys.
     pub keys: Arc<Keys>,
+    /// Administrators.
+    pub admins: Arc<Admins>,
     /// Seals what is kept for tenants.
     pub vault: Vault,
     /// Plans that can be subscribed to.
@@ -50,6 +53,8 @@ pub struct Domains {
     pub notices: Notices,
     /// Models.
     pub catalog: Arc<Catalog>,
+    /// Providers in use; none in a process that serves nobody.
+    pub roster: Roster,
     /// Limits.
     pub limiter: Arc<Limiter>,
     /// What they are counted by.
@@ -98,6 +103,13 @@ async fn domains_with(
     let payments = payments::build(config, &http)?;
     let mailer = mail::build(config)?;
     let storage = open_storage(config, &clock).await?;
+    let admins = Admins::new(
+        TokenShape::new(&config.file.service.slug),
+        pepper.clone(),
+        storage.admins.clone(),
+        clock.clone(),
+        ids.clone(),
+    );
     let keys = KeysConfig {
         shape: KeyShape::new(&config.file.service.slug),
         pepper,
@@ -135,8 +147,10 @@ async fn domains_with(
         ids,
         storage,
         keys,
+        admins: Arc::new(admins),
         vault,
         catalog: Arc::default(),
+        roster: Roster::default(),
         limiter,
         counting,
     })
@@ -203,6 +217,7 @@ pub fn services(
         domains.clock.clone(),
         config.pipeline_settings(),
     ));
+    domains.roster.watch(&pipeline);
     let gate = Arc::new(Gate::new(
         domains.keys.clone(),
         domains.limiter.clone(),

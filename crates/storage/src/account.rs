@@ -53,6 +53,64 @@ pub struct Limits {
     pub rpm: Option<u32>,
     /// Tokens per minute.
     pub tpm: Option<u64>,
+    /// Keys that are not revoked.
+    pub keys: Option<u32>,
+    /// GPUs at once.
+    pub gpus: Option<u32>,
+    /// Hosted agents.
+    pub agents: Option<u32>,
+    /// Saved chats.
+    pub chats: Option<u32>,
+}
+
+/// What becomes of an account; what is not said stays. A limit of `Some(None)` is taken away, so that the default applies.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct AccountChange {
+    /// Its name.
+    pub name: Option<String>,
+    /// Whether its keys work.
+    pub state: Option<AccountState>,
+    /// Requests per minute.
+    pub rpm: Option<Option<u32>>,
+    /// Tokens per minute.
+    pub tpm: Option<Option<u64>>,
+    /// Keys that are not revoked.
+    pub keys: Option<Option<u32>>,
+    /// GPUs at once.
+    pub gpus: Option<Option<u32>>,
+    /// Hosted agents.
+    pub agents: Option<Option<u32>>,
+    /// Saved chats.
+    pub chats: Option<Option<u32>>,
+}
+
+impl AccountChange {
+    /// The account as it is afterwards.
+    pub fn apply(self, account: &Account) -> Account {
+        let limits = account.limits;
+        Account {
+            name: self.name.unwrap_or_else(|| account.name.clone()),
+            state: self.state.unwrap_or(account.state),
+            limits: Limits {
+                rpm: self.rpm.unwrap_or(limits.rpm),
+                tpm: self.tpm.unwrap_or(limits.tpm),
+                keys: self.keys.unwrap_or(limits.keys),
+                gpus: self.gpus.unwrap_or(limits.gpus),
+                agents: self.agents.unwrap_or(limits.agents),
+                chats: self.chats.unwrap_or(limits.chats),
+            },
+            ..account.clone()
+        }
+    }
+}
+
+/// An account before and after a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountChanged {
+    /// As it was.
+    pub before: Account,
+    /// As it is.
+    pub after: Account,
 }
 
 /// Stores accounts.
@@ -67,9 +125,7 @@ pub trait AccountStore: Send + Sync {
     /// Accounts in order of id, after `after`, at most `limit`.
     async fn list(&self, after: Option<AccountId>, limit: u32) -> Result<Vec<Account>>;
 
-    /// Replaces the account's limits. `NotFound` when there is no such account.
-    async fn set_limits(&self, id: AccountId, limits: Limits) -> Result<()>;
-
-    /// Sets whether the account's keys work. `NotFound` when there is no such account.
-    async fn set_state(&self, id: AccountId, state: AccountState) -> Result<()>;
+    /// Changes the account. Changes at once do not undo one another: each is of the account that the one before has left.
+    /// `NotFound` when there is no such account.
+    async fn change(&self, id: AccountId, change: AccountChange) -> Result<AccountChanged>;
 }

@@ -121,7 +121,7 @@ impl KeyState {
 pub struct NewKey {
     /// The key.
     pub key: Key,
-    /// Most keys of the account that are not revoked, this one included.
+    /// Most keys of the account that are not revoked, this one included, where the account has no limit of its own.
     pub quota: u32,
 }
 

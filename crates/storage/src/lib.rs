@@ -2,7 +2,9 @@
 //! shaped by its use, so that one conformance suite holds every engine to the same promises.
 
 pub mod account;
+pub mod admin;
 pub mod audit;
+pub mod audit_log;
 pub mod chain;
 pub mod counter;
 pub mod error;
@@ -11,6 +13,7 @@ pub mod idempotency;
 pub mod key;
 pub mod ledger;
 pub mod lot;
+pub mod member;
 pub mod notice;
 pub mod price;
 pub mod refund;
@@ -27,8 +30,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-pub use account::{Account, AccountState, AccountStore, Limits};
+pub use account::{Account, AccountChange, AccountChanged, AccountState, AccountStore, Limits};
+pub use admin::{Admin, AdminStore, Role};
 pub use audit::{AuditVisitor, LedgerAccount, LedgerBalance};
+pub use audit_log::{AuditEntry, AuditFilter, AuditLog};
 pub use chain::{Chain, Link, TransferHash};
 pub use counter::{Budget, Counters, Decision};
 pub use error::{StorageError, StorageErrorKind};
@@ -37,8 +42,9 @@ pub use idempotency::{Claim, Claimed, IdempotencyStore, RepeatKey};
 pub use key::{Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
 pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement, Spendable};
 pub use lot::{Lot, LotKind, LotStore, LotTerms};
+pub use member::{Member, MemberRole, MemberStore};
 pub use notice::{BalanceAlert, Channel, Notice, NoticeOutcome, NoticeState, NoticeStore};
-pub use price::{PriceRecord, PriceStore};
+pub use price::{PriceChange, PriceRecord, PriceStore};
 pub use refund::{NewRefund, Refund, RefundOutcome};
 pub use report::ReportStore;
 pub use response::{ChainLimits, NewResponse, ResponseStore, StoredResponse};
@@ -71,6 +77,12 @@ pub struct Storage {
     pub usage: Arc<dyn UsageStore>,
     /// Sums and pages of the books.
     pub reports: Arc<dyn ReportStore>,
+    /// Who may use the admin API.
+    pub admins: Arc<dyn AdminStore>,
+    /// What was changed by whom.
+    pub audit_log: Arc<dyn AuditLog>,
+    /// Who belongs to accounts.
+    pub members: Arc<dyn MemberStore>,
     /// Price versions.
     pub prices: Arc<dyn PriceStore>,
     /// Kept answers.

@@ -1,7 +1,7 @@
 //! Price versions: written once, never changed.
 
 use async_trait::async_trait;
-use tollgate_types::{PriceVersion, Prices, Timestamp};
+use tollgate_types::{AuditId, PriceVersion, Prices, Timestamp};
 
 use crate::Result;
 
@@ -18,6 +18,21 @@ pub struct PriceRecord {
     pub created_at: Timestamp,
 }
 
+/// A model's prices became those of a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PriceChange {
+    /// Orders the changes.
+    pub id: AuditId,
+    /// The model's public id.
+    pub model: String,
+    /// The version.
+    pub version: PriceVersion,
+    /// Since when.
+    pub at: Timestamp,
+    /// Who did it.
+    pub actor: String,
+}
+
 /// Stores price versions.
 #[async_trait]
 pub trait PriceStore: Send + Sync {
@@ -26,4 +41,14 @@ pub trait PriceStore: Send + Sync {
 
     /// The version; `None` when it was never recorded.
     async fn get(&self, version: PriceVersion) -> Result<Option<PriceRecord>>;
+
+    /// Records versions that are not recorded yet, and that they are in force from now on, in one step. A model whose
+    /// version in force is that of its change already gets no other change.
+    async fn put_in_force(&self, records: Vec<PriceRecord>, changes: Vec<PriceChange>) -> Result<()>;
+
+    /// The prices in force of every model that ever had any, in order of model.
+    async fn in_force(&self) -> Result<Vec<PriceRecord>>;
+
+    /// The changes of a model's prices with what they became, newest first, at most `limit`.
+    async fn history(&self, model: &str, limit: u32) -> Result<Vec<(PriceChange, PriceRecord)>>;
 }

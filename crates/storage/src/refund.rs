@@ -84,6 +84,15 @@ pub fn refund_id(hold: HoldId, key: &str) -> TransferId {
     first_bits(digest)
 }
 
+/// What names a grant: the account, and what whoever grants calls it.
+pub fn grant_id(account: AccountId, key: &str) -> TransferId {
+    let digest = Sha256::new()
+        .chain_update(b"grant")
+        .chain_update(account.as_u128().to_be_bytes())
+        .chain_update(key);
+    first_bits(digest)
+}
+
 /// What can be given back of a call's charge after these refunds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refundable {

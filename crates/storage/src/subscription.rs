@@ -43,6 +43,8 @@ macro_rules! names {
     };
 }
 
+pub(crate) use names;
+
 names! {
     /// What is subscribed to.
     Product {

@@ -24,7 +24,7 @@ Exit codes:
   0  fine
   1  failed
   2  wrong usage or wrong settings
-  3  a check found faults (ledger check, statements show, config check, doctor)
+  3  a check found faults (ledger check, statements show, prices check, config check, doctor)
 
 Settings come from tollgate.toml in the working directory (or --config FILE), then from variables
 TOLLGATE_<SECTION>__<KEY> such as TOLLGATE_SERVER__LISTEN, then from flags; the later ones win.
@@ -56,6 +56,10 @@ pub struct Place {
     pub data: Option<PathBuf>,
 }
 
+mod admin;
+
+pub use admin::{Admins, Audit, Members, Prices, Providers};
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -76,6 +80,13 @@ pub enum Command {
         after_help = "Examples:\n  tollgate accounts create acme\n  tollgate accounts list"
     )]
     Accounts(Accounts),
+    /// Who belongs to accounts.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate members add acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a jo@example.com --role owner"
+    )]
+    Members(Members),
     /// API keys.
     #[command(
         subcommand,
@@ -125,6 +136,20 @@ pub enum Command {
         after_help = "Examples:\n  tollgate models list"
     )]
     Models(Models),
+    /// Providers in use, and how the last calls to each of their models went.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate providers list"
+    )]
+    Providers(Providers),
+    /// Prices: which are in force, which were, and whether new ones can be meant.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate prices list\n  tollgate prices check"
+    )]
+    Prices(Prices),
     /// The books.
     #[command(
         subcommand,
@@ -146,6 +171,20 @@ pub enum Command {
         after_help = "Examples:\n  tollgate statements show acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 2026-11"
     )]
     Statements(Statements),
+    /// Who may use the admin API.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate admins create jo --role support\n  tollgate admins list"
+    )]
+    Admins(Admins),
+    /// What was changed by whom.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate audit list --limit 20"
+    )]
+    Audit(Audit),
     /// The settings.
     #[command(
         subcommand,
@@ -161,9 +200,15 @@ pub enum Command {
         after_help = "Examples:\n  tollgate doctor\n  tollgate doctor --json\n\nExit code 3 when something must be repaired."
     )]
     Doctor,
-    /// Prints the OpenAPI document of the public API.
-    #[command(after_help = "Examples:\n  tollgate openapi > openapi.json")]
-    Openapi,
+    /// Prints the OpenAPI document of the public API, or of the admin API.
+    #[command(
+        after_help = "Examples:\n  tollgate openapi > openapi.json\n  tollgate openapi --admin > openapi-admin.json"
+    )]
+    Openapi {
+        /// That of the admin API.
+        #[arg(long)]
+        admin: bool,
+    },
 }
 
 /// `serve`.
@@ -180,7 +225,7 @@ pub struct Serve {
     /// Where callers connect [default: 127.0.0.1:8080]; port 0 takes a free one.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
-    /// Where metrics are [default: 127.0.0.1:9464, or a free port when that is busy].
+    /// Where metrics and the admin API are [default: 127.0.0.1:9464, or a free port when that is busy].
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<String>,
     /// Prints the settings that are in effect, without secrets, and exits.
@@ -209,9 +254,20 @@ pub enum Accounts {
         #[arg(value_parser = account_id)]
         id: AccountId,
     },
+    /// Gives an account another name.
+    #[command(
+        after_help = "Examples:\n  tollgate accounts rename acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a \"Acme Ltd\""
+    )]
+    Rename {
+        /// The account's id.
+        #[arg(value_parser = account_id)]
+        id: AccountId,
+        /// For people: 1 to 200 characters.
+        name: String,
+    },
     /// Sets an account's own limits, or takes them back; what is not given stays.
     #[command(
-        after_help = "Examples:\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm 600 --tpm 5000000\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm default"
+        after_help = "Examples:\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm 600 --tpm 5000000\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm default --keys 200\n\nRequests, tokens and keys are held to. GPUs, agents and chats are kept and shown; nothing counts them yet."
     )]
     SetLimits {
         /// The account's id.
@@ -245,6 +301,18 @@ pub struct Limits {
     /// Tokens per minute over all keys of the account; `default` for those of the settings.
     #[arg(long, value_name = "N|default", value_parser = new_limit::<u64>)]
     pub tpm: Option<NewLimit<u64>>,
+    /// Keys that are not revoked; `default` for that of the settings.
+    #[arg(long, value_name = "N|default", value_parser = new_count)]
+    pub keys: Option<NewLimit<u32>>,
+    /// GPUs at once.
+    #[arg(long, value_name = "N|default", value_parser = new_count)]
+    pub gpus: Option<NewLimit<u32>>,
+    /// Hosted agents.
+    #[arg(long, value_name = "N|default", value_parser = new_count)]
+    pub agents: Option<NewLimit<u32>>,
+    /// Saved chats.
+    #[arg(long, value_name = "N|default", value_parser = new_count)]
+    pub chats: Option<NewLimit<u32>>,
 }
 
 /// `keys`.
@@ -378,6 +446,9 @@ pub enum Credit {
 /// How credits are given.
 #[derive(Debug, Args)]
 pub struct Terms {
+    /// Names the grant, so that it happens once: sent again under this name it changes nothing.
+    #[arg(long = "id", id = "grant_id", value_name = "TEXT")]
+    pub id: Option<String>,
     /// Where they come from.
     #[arg(long, value_enum, default_value_t)]
     pub kind: Kind,
@@ -654,6 +725,14 @@ fn new_limit<T: FromStr + Default + PartialEq>(text: &str) -> Result<NewLimit<T>
     let number = text.parse().ok().filter(|number| *number != T::default());
     let advice = "a limit is a whole number above 0, or `default` for that of the settings";
     number.map(NewLimit::Own).ok_or(advice)
+}
+
+fn new_count(text: &str) -> Result<NewLimit<u32>, &'static str> {
+    if text == "default" {
+        return Ok(NewLimit::Default);
+    }
+    let number = text.parse().map(NewLimit::Own);
+    number.map_err(|_| "a limit is a whole number, or `default` for that of the settings")
 }
 
 fn account_id(text: &str) -> Result<AccountId, &'static str> {

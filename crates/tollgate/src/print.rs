@@ -1,5 +1,6 @@
 //! What commands print: tables for people, JSON for programs.
 
+pub mod admin;
 pub mod receipts;
 pub mod tables;
 

@@ -125,6 +125,21 @@ id!(
     "notice_"
 );
 id!(
+    /// Somebody who may use the admin API.
+    AdminId,
+    "adm_"
+);
+id!(
+    /// A line of the audit log.
+    AuditId,
+    "aud_"
+);
+id!(
+    /// Somebody who belongs to an account.
+    MemberId,
+    "mem_"
+);
+id!(
     /// An answer of the responses format.
     ResponseId,
     "resp_"

@@ -20,7 +20,10 @@ pub mod usage;
 pub use clock::{Clock, Timestamp};
 pub use error::{Error, ErrorCode, Retry};
 pub use format::Format;
-pub use id::{AccountId, HoldId, KeyId, NoticeId, RequestId, ResponseId, SubscriptionId, TopUpId};
+pub use id::{
+    AccountId, AdminId, AuditId, HoldId, KeyId, MemberId, NoticeId, RequestId, ResponseId, SubscriptionId,
+    TopUpId,
+};
 pub use money::Credits;
 pub use payment::{CreditPrice, Currency, Money};
 pub use price::{PriceVersion, Prices};

@@ -102,9 +102,14 @@ impl Prices {
         self.price(unit, 0)
     }
 
+    /// The number of input tokens beyond which other prices apply, if there is one.
+    pub fn long_above(&self) -> Option<u64> {
+        self.long.map(|long| long.above)
+    }
+
     /// The price that applies to a class in a request with this many input tokens. In a long one, a class without a
     /// price of its own for long prompts rises in proportion to the class it belongs to.
-    fn price(&self, unit: Unit, input_tokens: u64) -> Credits {
+    pub fn price(&self, unit: Unit, input_tokens: u64) -> Credits {
         let parent = if unit.is_input() {
             Unit::Input
         } else {

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::operations::losses;
-use super::{DOCUMENT, Options, check, write};
+use super::{Options, PUBLIC, check, write};
 
 /// A document with one operation, which takes and answers these schemas.
 fn document(request: Value, response: Value) -> Value {
@@ -478,10 +478,10 @@ fn a_document_is_current_after_it_was_written() {
     );
     assert!(write(folder.path(), &options).unwrap());
     assert!(check(folder.path(), &options).unwrap());
-    let stale = fs::read_to_string(folder.path().join(DOCUMENT))
+    let stale = fs::read_to_string(folder.path().join(PUBLIC.path))
         .unwrap()
         .replace("3.1.0", "3.2.0");
-    fs::write(folder.path().join(DOCUMENT), stale).unwrap();
+    fs::write(folder.path().join(PUBLIC.path), stale).unwrap();
     assert!(
         !check(folder.path(), &options).unwrap(),
         "the document differs from the code"
@@ -495,14 +495,14 @@ fn a_rewritten_working_file_cannot_hide_a_loss() {
     let root = folder.path();
     assert!(write(root, &options).unwrap());
     git(root, &["init", "--quiet"]);
-    git(root, &["add", DOCUMENT]);
+    git(root, &["add", PUBLIC.path]);
     git(root, &["commit", "--quiet", "--message", "the document"]);
     assert!(check(root, &options).unwrap());
 
     let narrowed = document(object(&[], json!({})), json!({}));
     fs::write(options.from.as_ref().unwrap(), narrowed.to_string()).unwrap();
     assert!(!write(root, &options).unwrap(), "a loss is refused");
-    fs::write(root.join(DOCUMENT), narrowed.to_string()).unwrap();
+    fs::write(root.join(PUBLIC.path), narrowed.to_string()).unwrap();
     assert!(
         !check(root, &options).unwrap(),
         "the last commit still has the property"

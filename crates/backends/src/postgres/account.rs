@@ -3,16 +3,33 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tollgate_storage::{Account, AccountState, AccountStore, LedgerAccount, Limits, Result, StorageError};
+use sqlx::PgConnection;
+use tollgate_storage::{
+    Account, AccountChange, AccountChanged, AccountStore, LedgerAccount, Result, StorageError,
+};
 use tollgate_types::AccountId;
 
+use super::error::while_running;
+use super::lot::transact;
 use super::pool::Pool;
 use super::rows;
+use super::subscription::execute;
 use crate::rows::tpm_column;
 
 pub(super) struct Accounts(pub(super) Arc<Pool>);
 
-const COLUMNS: [&str; 6] = ["id", "name", "state", "rpm", "tpm", "created_at"];
+const COLUMNS: [&str; 10] = [
+    "id",
+    "name",
+    "state",
+    "rpm",
+    "tpm",
+    "keys",
+    "gpus",
+    "agents",
+    "chats",
+    "created_at",
+];
 
 #[async_trait]
 impl AccountStore for Accounts {
@@ -20,8 +37,8 @@ impl AccountStore for Accounts {
         let kinds: Vec<&'static str> = LedgerAccount::ALL.map(LedgerAccount::as_str).into();
         let statement = sqlx::query(
             "WITH created AS (
-                INSERT INTO account (id, name, state, rpm, tpm, created_at)
-                VALUES ($1, $2, $3, $4, $5, $6) RETURNING id
+                INSERT INTO account (id, name, state, rpm, tpm, created_at, keys, gpus, agents, chats)
+                VALUES ($1, $2, $3, $4, $5, $6, $8, $9, $10, $11) RETURNING id
             )
             INSERT INTO ledger_account (account_id, kind, balance)
             SELECT created.id, kinds.kind, 0 FROM created, unnest($7::text[]) AS kinds (kind)",
@@ -33,7 +50,11 @@ impl AccountStore for Accounts {
             .bind(account.limits.rpm.map(i64::from))
             .bind(tpm_column(account.limits))
             .bind(account.created_at.as_micros())
-            .bind(kinds);
+            .bind(kinds)
+            .bind(account.limits.keys.map(i64::from))
+            .bind(account.limits.gpus.map(i64::from))
+            .bind(account.limits.agents.map(i64::from))
+            .bind(account.limits.chats.map(i64::from));
         self.0.execute(statement).await.map(drop)
     }
 
@@ -52,27 +73,39 @@ impl AccountStore for Accounts {
         found.iter().map(|row| rows::account(row, COLUMNS)).collect()
     }
 
-    async fn set_limits(&self, id: AccountId, limits: Limits) -> Result<()> {
-        let statement = sqlx::query("UPDATE account SET rpm = $2, tpm = $3 WHERE id = $1")
-            .bind(id.as_u128().to_be_bytes())
-            .bind(limits.rpm.map(i64::from))
-            .bind(tpm_column(limits));
-        self.change(id, statement).await
-    }
-
-    async fn set_state(&self, id: AccountId, state: AccountState) -> Result<()> {
-        let statement = sqlx::query("UPDATE account SET state = $2 WHERE id = $1")
-            .bind(id.as_u128().to_be_bytes())
-            .bind(state.as_str());
-        self.change(id, statement).await
+    async fn change(&self, id: AccountId, change: AccountChange) -> Result<AccountChanged> {
+        transact(&self.0, move |connection| {
+            Box::pin(async move {
+                let lock = sqlx::query("SELECT * FROM account WHERE id = $1 FOR NO KEY UPDATE")
+                    .bind(id.as_u128().to_be_bytes());
+                let row = lock
+                    .fetch_optional(&mut *connection)
+                    .await
+                    .map_err(while_running)?;
+                let before = rows::account(&row.ok_or_else(|| StorageError::not_found(id))?, COLUMNS)?;
+                let after = change.apply(&before);
+                update(connection, &after).await?;
+                Ok(AccountChanged { before, after })
+            })
+        })
+        .await
     }
 }
 
-impl Accounts {
-    async fn change(&self, id: AccountId, statement: super::pool::Statement) -> Result<()> {
-        match self.0.execute(statement).await? {
-            0 => Err(StorageError::not_found(id)),
-            _ => Ok(()),
-        }
-    }
+async fn update(connection: &mut PgConnection, account: &Account) -> Result<()> {
+    let statement = sqlx::query(
+        "UPDATE account SET name = $2, state = $3, rpm = $4, tpm = $5, keys = $6, gpus = $7, agents = $8, chats = $9
+        WHERE id = $1",
+    );
+    let statement = statement
+        .bind(account.id.as_u128().to_be_bytes())
+        .bind(account.name.clone())
+        .bind(account.state.as_str())
+        .bind(account.limits.rpm.map(i64::from))
+        .bind(tpm_column(account.limits))
+        .bind(account.limits.keys.map(i64::from))
+        .bind(account.limits.gpus.map(i64::from))
+        .bind(account.limits.agents.map(i64::from))
+        .bind(account.limits.chats.map(i64::from));
+    execute(connection, statement).await
 }

@@ -25,7 +25,6 @@ enum Creation {
 impl KeyStore for Keys {
     async fn create(&self, new: NewKey) -> Result<()> {
         let account = new.key.account;
-        let quota = new.quota;
         match self
             .0
             .call(move |connection| Box::pin(create(connection, new)))
@@ -34,7 +33,7 @@ impl KeyStore for Keys {
             Creation::Done => Ok(()),
             Creation::NoAccount => Err(StorageError::not_found(account)),
             Creation::QuotaUsed => {
-                let message = format!("{account} has {quota} keys");
+                let message = format!("{account} has as many keys as it may have");
                 Err(StorageError::new(StorageErrorKind::Conflict, message))
             }
         }
@@ -43,16 +42,22 @@ impl KeyStore for Keys {
     async fn find(&self, digest_prefix: [u8; 16]) -> Result<Option<KeyOwner>> {
         let statement = sqlx::query(
             "SELECT api_key.*, account.id AS owner_id, account.name AS owner_name, account.state AS owner_state,
-                account.rpm AS owner_rpm, account.tpm AS owner_tpm, account.created_at AS owner_created_at
+                account.rpm AS owner_rpm, account.tpm AS owner_tpm, account.keys AS owner_keys,
+                account.gpus AS owner_gpus, account.agents AS owner_agents, account.chats AS owner_chats,
+                account.created_at AS owner_created_at
             FROM api_key JOIN account ON account.id = api_key.account_id
             WHERE api_key.digest_prefix = $1",
         );
-        const OWNER: [&str; 6] = [
+        const OWNER: [&str; 10] = [
             "owner_id",
             "owner_name",
             "owner_state",
             "owner_rpm",
             "owner_tpm",
+            "owner_keys",
+            "owner_gpus",
+            "owner_agents",
+            "owner_chats",
             "owner_created_at",
         ];
         let Some(row) = self.0.optional(statement.bind(digest_prefix)).await? else {
@@ -96,15 +101,16 @@ impl KeyStore for Keys {
 async fn create(connection: &mut PgConnection, new: NewKey) -> sqlx::Result<Creation> {
     let account = new.key.account.as_u128().to_be_bytes();
     let mut transaction = connection.begin().await?;
-    let lock = sqlx::query("SELECT id FROM account WHERE id = $1 FOR NO KEY UPDATE").bind(account);
-    if lock.fetch_optional(&mut *transaction).await?.is_none() {
+    let lock = sqlx::query("SELECT keys FROM account WHERE id = $1 FOR NO KEY UPDATE").bind(account);
+    let Some(owner) = lock.fetch_optional(&mut *transaction).await? else {
         return Ok(Creation::NoAccount);
-    }
+    };
+    let own: Option<i64> = owner.try_get(0)?;
     let count = sqlx::query("SELECT count(*) FROM api_key WHERE account_id = $1 AND state <> $2")
         .bind(account)
         .bind(KeyState::Revoked.as_str());
     let used: i64 = count.fetch_one(&mut *transaction).await?.try_get(0)?;
-    if used >= i64::from(new.quota) {
+    if used >= own.unwrap_or(i64::from(new.quota)) {
         return Ok(Creation::QuotaUsed);
     }
     let key = new.key;

@@ -103,7 +103,7 @@ pub(super) async fn grant(pool: &Pool, grant: Grant) -> Result<Balance> {
 }
 
 /// Does the work in a transaction, which is undone when it fails.
-async fn transact<T, F>(pool: &Pool, work: F) -> Result<T>
+pub(super) async fn transact<T, F>(pool: &Pool, work: F) -> Result<T>
 where
     T: Send + 'static,
     F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,

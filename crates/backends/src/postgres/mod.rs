@@ -5,12 +5,15 @@
 //! transaction or a session for each call: a pooler in front must keep prepared statements and start-up options.
 
 mod account;
+mod admin;
 mod audit;
+mod audit_log;
 mod error;
 mod idempotency;
 mod key;
 mod ledger;
 mod lot;
+mod member;
 mod notice;
 mod pool;
 mod price;
@@ -97,6 +100,9 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         top_ups: Arc::new(top_up::TopUps(pool.clone())),
         usage: Arc::new(usage::UsageRows(pool.clone())),
         reports: Arc::new(report::Reports(pool.clone())),
+        admins: Arc::new(admin::Admins(pool.clone())),
+        audit_log: Arc::new(audit_log::AuditRows(pool.clone())),
+        members: Arc::new(member::Members(pool.clone())),
         prices: Arc::new(price::PriceVersions(pool.clone())),
         responses: Arc::new(response::Responses(pool.clone())),
         subscriptions: Arc::new(subscription::Subscriptions(pool.clone())),

@@ -6,6 +6,7 @@ use tollgate_storage::{Account, AccountState, Limits, Result, StorageError};
 use tollgate_types::{AccountId, Credits, Timestamp};
 
 use super::error::corrupt;
+use crate::rows::limit_from;
 
 /// An id as it is stored.
 pub(super) type IdBytes = [u8; 16];
@@ -44,15 +45,30 @@ where
     C::from_row(row).map_err(corrupt)?.try_into()
 }
 
-/// An account in the columns of these names: `id, name, state, rpm, tpm, created_at`, or those names as a join
-/// has renamed them.
-pub(super) fn account(row: &PgRow, columns: [&str; 6]) -> Result<Account> {
-    let [id_column, name_column, state, rpm, tpm, created_at] = columns;
-    let rpm: Option<i64> = get(row, rpm)?;
+/// An account in the columns of these names: `id, name, state, rpm, tpm, keys, gpus, agents, chats, created_at`, or those
+/// names as a join has renamed them.
+pub(super) fn account(row: &PgRow, columns: [&str; 10]) -> Result<Account> {
+    let [
+        id_column,
+        name_column,
+        state,
+        rpm,
+        tpm,
+        keys,
+        gpus,
+        agents,
+        chats,
+        created_at,
+    ] = columns;
+    let limit = |column: &str| limit_from(get(row, column)?);
     let tpm: Option<i64> = get(row, tpm)?;
     let limits = Limits {
-        rpm: rpm.map(u32::try_from).transpose().map_err(corrupt)?,
+        rpm: limit(rpm)?,
         tpm: tpm.map(i64::cast_unsigned),
+        keys: limit(keys)?,
+        gpus: limit(gpus)?,
+        agents: limit(agents)?,
+        chats: limit(chats)?,
     };
     Ok(Account {
         id: AccountId::from_u128(id(row, id_column)?),

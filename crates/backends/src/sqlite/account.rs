@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 use tollgate_storage::{
-    Account, AccountState, AccountStore, LedgerAccount, Limits, Result, StorageError, StorageErrorKind,
+    Account, AccountChange, AccountChanged, AccountStore, LedgerAccount, Result, StorageError,
+    StorageErrorKind,
 };
 use tollgate_types::AccountId;
 
@@ -11,14 +12,15 @@ use super::Sqlite;
 use super::books::Sums;
 use crate::rows::{AccountColumns, id_bytes, storage_error, tpm_column};
 
-const CREATE: &str =
-    "INSERT INTO account (id, name, state, rpm, tpm, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
+const CREATE: &str = "INSERT INTO account (id, name, state, rpm, tpm, keys, gpus, agents, chats, created_at) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 const OPEN_BOOK: &str = "INSERT INTO ledger_account (account_id, kind, balance) VALUES ($1, $2, 0)";
-const GET: &str = "SELECT id, name, state, rpm, tpm, created_at FROM account WHERE id = $1";
-const LIST: &str =
-    "SELECT id, name, state, rpm, tpm, created_at FROM account WHERE id > $1 ORDER BY id LIMIT $2";
-const SET_LIMITS: &str = "UPDATE account SET rpm = $2, tpm = $3 WHERE id = $1";
-const SET_STATE: &str = "UPDATE account SET state = $2 WHERE id = $1";
+const GET: &str =
+    "SELECT id, name, state, rpm, tpm, keys, gpus, agents, chats, created_at FROM account WHERE id = $1";
+const LIST: &str = "SELECT id, name, state, rpm, tpm, keys, gpus, agents, chats, created_at FROM account \
+    WHERE id > $1 ORDER BY id LIMIT $2";
+const CHANGE: &str = "UPDATE account SET name = $2, state = $3, rpm = $4, tpm = $5, keys = $6, gpus = $7, agents = $8, \
+    chats = $9 WHERE id = $1";
 
 #[async_trait]
 impl AccountStore for Sqlite {
@@ -42,18 +44,10 @@ impl AccountStore for Sqlite {
             .await
     }
 
-    async fn set_limits(&self, id: AccountId, limits: Limits) -> Result<()> {
+    async fn change(&self, id: AccountId, wish: AccountChange) -> Result<AccountChanged> {
         self.write(
-            move |connection| Box::pin(set_limits(connection, id, limits)),
-            |()| (),
-        )
-        .await
-    }
-
-    async fn set_state(&self, id: AccountId, state: AccountState) -> Result<()> {
-        self.write(
-            move |connection| Box::pin(set_state(connection, id, state)),
-            |()| (),
+            move |connection| Box::pin(change(connection, id, wish)),
+            |changed| changed,
         )
         .await
     }
@@ -67,6 +61,10 @@ async fn create(connection: &mut SqliteConnection, account: Account) -> Result<(
         .bind(account.state.as_str())
         .bind(account.limits.rpm.map(i64::from))
         .bind(tpm_column(account.limits))
+        .bind(account.limits.keys.map(i64::from))
+        .bind(account.limits.gpus.map(i64::from))
+        .bind(account.limits.agents.map(i64::from))
+        .bind(account.limits.chats.map(i64::from))
         .bind(account.created_at.as_micros())
         .execute(&mut *connection)
         .await
@@ -98,28 +96,26 @@ async fn list(connection: &mut SqliteConnection, after: Vec<u8>, limit: u32) -> 
     rows.into_iter().map(Account::try_from).collect()
 }
 
-async fn set_limits(connection: &mut SqliteConnection, id: AccountId, limits: Limits) -> Result<()> {
-    let update = sqlx::query(SET_LIMITS)
+async fn change(
+    connection: &mut SqliteConnection,
+    id: AccountId,
+    change: AccountChange,
+) -> Result<AccountChanged> {
+    let before = get(connection, id).await?;
+    let before = before.ok_or_else(|| StorageError::not_found(id))?;
+    let after = change.apply(&before);
+    let update = sqlx::query(CHANGE)
         .bind(id_bytes(id.as_u128()))
-        .bind(limits.rpm.map(i64::from))
-        .bind(tpm_column(limits));
-    let done = update.execute(connection).await.map_err(storage_error)?;
-    found(done.rows_affected(), id)
-}
-
-async fn set_state(connection: &mut SqliteConnection, id: AccountId, state: AccountState) -> Result<()> {
-    let update = sqlx::query(SET_STATE)
-        .bind(id_bytes(id.as_u128()))
-        .bind(state.as_str());
-    let done = update.execute(connection).await.map_err(storage_error)?;
-    found(done.rows_affected(), id)
-}
-
-fn found(rows: u64, id: AccountId) -> Result<()> {
-    if rows == 0 {
-        return Err(StorageError::not_found(id));
-    }
-    Ok(())
+        .bind(after.name.clone())
+        .bind(after.state.as_str())
+        .bind(after.limits.rpm.map(i64::from))
+        .bind(tpm_column(after.limits))
+        .bind(after.limits.keys.map(i64::from))
+        .bind(after.limits.gpus.map(i64::from))
+        .bind(after.limits.agents.map(i64::from))
+        .bind(after.limits.chats.map(i64::from));
+    update.execute(connection).await.map_err(storage_error)?;
+    Ok(AccountChanged { before, after })
 }
 
 /// A rule forbids it.
@@ -129,4 +125,4 @@ pub(super) fn conflict(why: impl Into<String>) -> StorageError {
 
 /// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[CREATE, OPEN_BOOK, GET, LIST, SET_LIMITS, SET_STATE];
+pub(super) const STATEMENTS: &[&str] = &[CREATE, OPEN_BOOK, GET, LIST, CHANGE];

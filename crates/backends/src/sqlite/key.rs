@@ -53,9 +53,9 @@ impl KeyStore for Sqlite {
 }
 
 async fn create(connection: &mut SqliteConnection, NewKey { key, quota }: NewKey) -> Result<()> {
-    if account::get(connection, key.account).await?.is_none() {
-        return Err(StorageError::not_found(key.account));
-    }
+    let owner = account::get(connection, key.account).await?;
+    let owner = owner.ok_or_else(|| StorageError::not_found(key.account))?;
+    let quota = owner.limits.keys.unwrap_or(quota);
     let account = id_bytes(key.account.as_u128());
     let active: i64 = sqlx::query_scalar(COUNT)
         .bind(account.clone())
@@ -63,7 +63,7 @@ async fn create(connection: &mut SqliteConnection, NewKey { key, quota }: NewKey
         .await
         .map_err(storage_error)?;
     if key.state == KeyState::Active && active >= i64::from(quota) {
-        return Err(conflict(format!("the account has its {quota} keys")));
+        return Err(conflict("the account has as many keys as it may have"));
     }
     let insert = sqlx::query(CREATE)
         .bind(id_bytes(key.id.as_u128()))

@@ -8,7 +8,9 @@
 //! Suggested reading order: [`ledger`], [`journal`], [`writer`], [`batch`], [`recover`].
 
 mod account;
+mod admin;
 mod audit;
+mod audit_log;
 mod batch;
 mod books;
 mod bulk;
@@ -23,6 +25,7 @@ mod key;
 mod ledger;
 mod lock;
 mod lot;
+mod member;
 mod notice;
 mod price;
 mod query;
@@ -122,6 +125,9 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         top_ups: Arc::new(engine.clone()),
         usage: Arc::new(engine.clone()),
         reports: Arc::new(engine.clone()),
+        admins: Arc::new(engine.clone()),
+        audit_log: Arc::new(engine.clone()),
+        members: Arc::new(engine.clone()),
         prices: Arc::new(engine.clone()),
         responses: Arc::new(engine.clone()),
         subscriptions: Arc::new(engine.clone()),

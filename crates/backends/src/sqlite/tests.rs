@@ -16,8 +16,8 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timest
 use super::database::migrate;
 use super::statements::BatchWriter;
 use super::{
-    Sqlite, SqliteConfig, account, audit, chain, idempotency, key, ledger, lot, notice, price, recover,
-    refund, report, response, subscription, usage,
+    Sqlite, SqliteConfig, account, admin, audit, audit_log, chain, idempotency, key, ledger, lot, member,
+    notice, price, recover, refund, report, response, subscription, usage,
 };
 
 async fn schema() -> SqliteConnection {
@@ -40,12 +40,15 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn statements() -> Vec<Arc<str>> {
     let fixed = [
         account::STATEMENTS,
+        admin::STATEMENTS,
         audit::STATEMENTS,
+        audit_log::STATEMENTS,
         chain::STATEMENTS,
         idempotency::STATEMENTS,
         key::STATEMENTS,
         ledger::STATEMENTS,
         lot::STATEMENTS,
+        member::STATEMENTS,
         notice::STATEMENTS,
         price::STATEMENTS,
         recover::STATEMENTS,
@@ -142,6 +145,8 @@ fn rows_that_are_kept_for_ever_cannot_be_changed() {
              0, 0, NULL, 0, 0, 0, NULL, NULL)",
             "INSERT INTO subscription_event VALUES (x'01', 0, 'created', 'active', 0, 0)",
             "INSERT INTO price_version VALUES (1, 'm', '{}', 0)",
+            "INSERT INTO price_change VALUES (x'01', 'm', 1, 0, 'cli')",
+            "INSERT INTO audit_log VALUES (x'01', 0, 'cli', NULL, 'owner', 'a', NULL, '', NULL, NULL, NULL, 'done')",
         ] {
             connection.execute(statement).await.unwrap();
         }
@@ -154,11 +159,15 @@ fn rows_that_are_kept_for_ever_cannot_be_changed() {
             "DELETE FROM subscription_event",
             "UPDATE price_version SET prices = ''",
             "DELETE FROM price_version",
+            "UPDATE price_change SET actor = ''",
+            "DELETE FROM price_change",
+            "UPDATE audit_log SET actor = ''",
+            "DELETE FROM audit_log",
         ] {
             let refused = connection.execute(statement).await.unwrap_err().to_string();
             assert!(refused.contains("append-only"), "{statement}: {refused}");
         }
-        let account = "INSERT INTO account VALUES (x'01', '', 'active', NULL, NULL, 0)";
+        let account = "INSERT INTO account (id, name, state, created_at) VALUES (x'01', '', 'active', 0)";
         connection.execute(account).await.unwrap();
         for (kind, allowed) in [
             ("credits", false),

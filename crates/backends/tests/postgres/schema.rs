@@ -83,6 +83,12 @@ fn the_record_is_append_only() {
             "UPDATE price_version SET prices = '{}'",
             "DELETE FROM price_version",
             "TRUNCATE price_version",
+            "UPDATE price_change SET actor = ''",
+            "DELETE FROM price_change",
+            "TRUNCATE price_change",
+            "UPDATE audit_log SET actor = ''",
+            "DELETE FROM audit_log",
+            "TRUNCATE audit_log",
         ] {
             let error = sqlx::raw_sql(statement)
                 .execute(&mut connection)

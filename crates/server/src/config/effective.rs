@@ -154,6 +154,13 @@ fn fill(name: &str, section: &mut ProviderSection) {
     }
 }
 
+/// Where a provider is, as operators may see it.
+pub fn shown_address(preset: &str, base_url: Option<&str>) -> Option<String> {
+    let own = base_url.map(without_password);
+    let usual = || openai_compatible::preset(preset)?.base_url.map(str::to_owned);
+    own.or_else(usual)
+}
+
 fn without_password(url: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
     let host_end = url[start..].find('/').map_or(url.len(), |at| start + at);

@@ -1,6 +1,6 @@
 //! Settings: `tollgate.toml`, then the environment, then flags, each overriding the one before.
 
-mod effective;
+pub(crate) mod effective;
 pub mod env;
 pub mod error;
 pub mod file;

@@ -5,7 +5,7 @@ use tollgate_billing::notices::AlertWish;
 use tollgate_storage::{BalanceAlert, Notice};
 use tollgate_types::{AccountId, Credits, Error, NoticeId};
 
-use super::execute::no_such_account;
+use super::accounts::no_such_account;
 use super::view::Reply;
 use crate::wiring::Domains;
 
@@ -46,6 +46,17 @@ pub enum AlertCommand {
     },
     /// Looks at all balances now, and sends what is due.
     Send,
+}
+
+impl AlertCommand {
+    /// What the audit log says of it, and whose it is; nothing where nothing is changed.
+    pub(super) fn deed(&self) -> Option<(&'static str, AccountId)> {
+        match self {
+            AlertCommand::Set { account, .. } => Some(("alert.set", *account)),
+            AlertCommand::Stop { account } => Some(("alert.remove", *account)),
+            AlertCommand::Show { .. } | AlertCommand::List { .. } | AlertCommand::Send => None,
+        }
+    }
 }
 
 /// When an account is told that its balance is low, and how.

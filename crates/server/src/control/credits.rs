@@ -2,48 +2,117 @@
 
 use std::time::Duration;
 
-use tollgate_storage::refund::refund_id;
+use tollgate_storage::refund::{grant_id, refund_id};
 use tollgate_storage::{Grant, Lot, LotKind, LotTerms, NewRefund, RefundOutcome, StorageErrorKind, UsageRow};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, RequestId, Timestamp};
 
 use super::GrantWish;
-use super::execute::{balance, no_such_account};
-use super::view::{BalanceView, LotView, RefundView, WithdrawalView};
+use super::accounts::no_such_account;
+use super::execute::balance;
+use super::view::{BalanceView, GrantedView, LotView, RefundView, WithdrawalView};
 use crate::wiring::Domains;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// A hundred years.
+const MOST_DAYS: u32 = 36_500;
+
 /// Characters of a text that an operator writes beside an amount.
 const LONGEST_TEXT: usize = 200;
 
-/// Puts credits into an account.
+/// Puts credits into an account; once under a key, where one is given.
 pub(super) async fn grant(
     domains: &Domains,
     account: AccountId,
     wish: GrantWish,
-) -> Result<BalanceView, Error> {
+) -> Result<GrantedView, Error> {
     if wish.amount <= Credits::ZERO {
         return Err(invalid("amount", "An amount is above 0."));
     }
     let now = domains.clock.now();
-    let grant = Grant {
-        id: TransferId::from_u128(domains.ids.next(now)),
-        account,
-        amount: wish.amount,
-        at: now,
-        terms: terms(wish, now)?,
+    let key = text("id", wish.key.clone())?;
+    let id = match key.as_str() {
+        "" => TransferId::from_u128(domains.ids.next(now)),
+        key => grant_id(account, key),
     };
-    let granted = domains.storage.ledger.grant(grant).await;
-    let balance = granted.map_err(|error| match error.kind {
+    let (amount, is_relative) = (wish.amount, wish.expires_in_days.is_some());
+    let terms = terms(wish, now)?;
+    let before = match key.is_empty() {
+        true => None,
+        false => granted_before(domains, account, id).await?,
+    };
+    if let Some(lot) = before {
+        let is_same = lot.amount == amount && same_terms(&lot.terms, &terms, is_relative);
+        let lot = is_same.then_some(lot).ok_or_else(|| {
+            let message = "Another grant was made under this id. Take another id, or send the same grant.";
+            Error::new(ErrorCode::Conflict, message).with_param("id")
+        })?;
+        return Ok(granted(&lot, balance(domains, account).await?, true));
+    }
+    let lot = Lot::new(id, account, amount, terms, now);
+    let grant = Grant {
+        id,
+        account,
+        amount,
+        at: now,
+        terms: lot.terms.clone(),
+    };
+    let made = domains.storage.ledger.grant(grant).await;
+    let balance = made.map_err(|error| match error.kind {
         StorageErrorKind::Conflict => invalid("amount", "The balance would be too large."),
         _ => no_such_account(error),
     })?;
-    Ok(balance.into())
+    Ok(granted(&lot, balance.into(), false))
+}
+
+async fn granted_before(domains: &Domains, account: AccountId, id: TransferId) -> Result<Option<Lot>, Error> {
+    let lots = domains.storage.lots.lots(account, domains.clock.now()).await;
+    let lots = lots.map_err(no_such_account)?;
+    Ok(lots.into_iter().find(|lot| lot.id == id))
+}
+
+/// Whether a grant is the one that was made. An end that is given in days is another instant every time.
+fn same_terms(made: &LotTerms, sent: &LotTerms, is_relative: bool) -> bool {
+    let expires_at = match is_relative {
+        true => made.expires_at,
+        false => sent.expires_at,
+    };
+    let sent = LotTerms {
+        expires_at,
+        ..sent.clone()
+    };
+    *made == sent
+}
+
+fn granted(lot: &Lot, balance: BalanceView, repeated: bool) -> GrantedView {
+    GrantedView {
+        id: lot.id,
+        kind: lot.terms.kind.as_str().to_owned(),
+        amount: lot.amount,
+        priority: lot.terms.priority,
+        expires_at: lot.terms.expires_at.map(Timestamp::to_rfc3339),
+        note: lot.terms.note.clone(),
+        repeated,
+        credits: balance.credits,
+        held: balance.held,
+    }
+}
+
+/// The instant so many days from now.
+pub(super) fn in_days(now: Timestamp, days: u32) -> Result<Timestamp, Error> {
+    match days {
+        1..=MOST_DAYS => Ok(now.plus(DAY * days)),
+        _ => Err(invalid("expires_in_days", "It is from 1 to 36500 days.")),
+    }
 }
 
 fn terms(wish: GrantWish, now: Timestamp) -> Result<LotTerms, Error> {
-    let in_days = wish.expires_in_days.map(|days| now.plus(DAY * days));
+    if wish.expires_in_days.is_some() && wish.expires_at.is_some() {
+        let message = "It stands for itself: leave out one of 'expires_at' and 'expires_in_days'.";
+        return Err(invalid("expires_at", message));
+    }
+    let in_days = wish.expires_in_days.map(|days| in_days(now, days)).transpose()?;
     let expires_at = in_days.or(wish.expires_at);
     if expires_at.is_some_and(|at| at <= now) {
         return Err(invalid("expires_at", "Credits expire in the future."));
@@ -82,14 +151,29 @@ pub(super) async fn lots(domains: &Domains, account: AccountId, all: bool) -> Re
     Ok(lots.iter().filter(shown).map(LotView::of).collect())
 }
 
+/// A charge to be given back.
+pub(super) struct RefundWish {
+    /// The request of the call.
+    pub(super) request: RequestId,
+    /// Whose call it must be, where that is said.
+    pub(super) account: Option<AccountId>,
+    /// How many credits; all that can be given back when it is not said.
+    pub(super) amount: Option<Credits>,
+    /// For operators.
+    pub(super) reason: Option<String>,
+    /// What names the refund; the amount when it is not said.
+    pub(super) key: Option<String>,
+}
+
 /// Gives back what was charged for a call.
-pub(super) async fn refund(
-    domains: &Domains,
-    request: RequestId,
-    amount: Option<Credits>,
-    reason: Option<String>,
-    key: Option<String>,
-) -> Result<RefundView, Error> {
+pub(super) async fn refund(domains: &Domains, wish: RefundWish) -> Result<RefundView, Error> {
+    let RefundWish {
+        request,
+        account,
+        amount,
+        reason,
+        key,
+    } = wish;
     let reason = text("reason", reason)?;
     if amount.is_some_and(|amount| amount <= Credits::ZERO) {
         return Err(invalid("amount", "An amount is above 0."));
@@ -100,7 +184,9 @@ pub(super) async fn refund(
         (_, None) => "all".to_owned(),
     };
     let row = domains.storage.usage.of_request(request).await;
-    let row = row.map_err(Error::internal)?.ok_or_else(|| {
+    let row = row.map_err(Error::internal)?;
+    let row = row.filter(|row| account.is_none_or(|account| account == row.account));
+    let row = row.ok_or_else(|| {
         let message = "There is no usage row of this request: it was never served, or still runs.";
         Error::new(ErrorCode::NotFound, message)
     })?;

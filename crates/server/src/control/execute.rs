@@ -1,30 +1,44 @@
 //! Carries out commands.
 
-use std::time::Duration;
-
 use tollgate_billing::plans::{self, Wish};
 use tollgate_billing::{Plan, Scope, check_ledger};
 use tollgate_storage::report::Span;
-use tollgate_storage::{
-    Account, AccountState, Cadence, Compat, KeyMode, Limits, StorageError, StorageErrorKind, Subscription,
-};
+use tollgate_storage::{AuditFilter, Cadence, Compat, KeyMode, Subscription};
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, Unit};
 
+use super::accounts::{find, no_such_account};
+use super::audited::Carried;
+use super::credits::RefundWish;
 use super::view::{
-    AccountView, BalanceView, CheckView, CreatedKeyView, EventView, KeyView, ModelView, PlanView, Reply,
-    SubscriptionView,
+    BalanceView, CheckView, CreatedKeyView, EventView, KeyView, ModelView, PlanView, Reply, SubscriptionView,
 };
-use super::{Command, NewLimit, SubscriptionWish, alerts, credits, receipts, reports, top_ups};
+use super::{
+    Actor, Command, SubscriptionWish, accounts, alerts, credits, people, prices, receipts, reports, top_ups,
+};
 use crate::wiring::Domains;
 
-/// Carries out a command.
-pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error> {
+/// Carries out a command. Whether the actor may was asked before.
+pub(super) async fn carry_out(domains: &Domains, actor: &Actor, command: Command) -> Result<Carried, Error> {
     match command {
-        Command::CreateAccount { name } => create_account(domains, name).await,
-        Command::ListAccounts => list_accounts(domains).await,
-        Command::ShowAccount { id } => show_account(domains, id).await,
-        Command::SetLimits { id, rpm, tpm } => set_limits(domains, id, rpm, tpm).await,
-        Command::Suspend { id, resume } => suspend(domains, id, resume).await,
+        Command::CheckPrices { proposed, force } => {
+            let checked = prices::check(domains, actor.name(), proposed, force).await?;
+            Ok(checked.into())
+        }
+        Command::ChangeAccount { id, change } => accounts::change(domains, id, change).await,
+        Command::SetMemberRole { account, id, role } => {
+            people::set_member_role(domains, account, id, &role).await
+        }
+        Command::RemoveMember { account, id } => people::remove_member(domains, account, id).await,
+        other => answer(domains, other).await.map(Carried::from),
+    }
+}
+
+/// The answer to a command that does not say what was there before.
+async fn answer(domains: &Domains, command: Command) -> Result<Reply, Error> {
+    match command {
+        Command::CreateAccount { name } => accounts::create(domains, name).await,
+        Command::ListAccounts { after, limit } => accounts::list(domains, after, limit).await,
+        Command::ShowAccount { id } => accounts::show(domains, id).await,
         Command::CreateKey {
             account,
             name,
@@ -33,8 +47,8 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
             test,
         } => {
             let mode = if test { KeyMode::Test } else { KeyMode::Live };
-            let day = Duration::from_secs(24 * 60 * 60);
-            let expires_at = expires_in_days.map(|days| domains.clock.now().plus(day * days));
+            let expires_at = expires_in_days.map(|days| credits::in_days(domains.clock.now(), days));
+            let expires_at = expires_at.transpose()?;
             let (key, secret) = domains
                 .keys
                 .create(account, &name, mode, compat(lenient), expires_at)
@@ -61,18 +75,26 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
             Ok(Reply::Key(KeyView::of(&key, domains.clock.now())))
         }
         Command::Grant { account, grant } => {
-            Ok(Reply::Balance(credits::grant(domains, account, grant).await?))
+            Ok(Reply::Granted(credits::grant(domains, account, grant).await?))
         }
         Command::ListLots { account, all } => Ok(Reply::Lots(credits::lots(domains, account, all).await?)),
         Command::ShowBalance { account } => Ok(Reply::Balance(balance(domains, account).await?)),
         Command::Refund {
             request,
+            account,
             amount,
             reason,
             key,
-        } => Ok(Reply::Refund(
-            credits::refund(domains, request, amount, reason, key).await?,
-        )),
+        } => {
+            let refund = RefundWish {
+                request,
+                account,
+                amount,
+                reason,
+                key,
+            };
+            Ok(Reply::Refund(credits::refund(domains, refund).await?))
+        }
         Command::RefundGrant { id } => Ok(Reply::Withdrawal(credits::refund_grant(domains, id).await?)),
         Command::TopUps { wish } => top_ups::carry_out(domains, wish).await,
         Command::Alerts { wish } => alerts::carry_out(domains, wish).await,
@@ -119,9 +141,10 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
             from,
             to,
             after,
+            limit,
         } => {
             find(domains, account).await?;
-            let page = reports::usage(domains, account, Span { from, to }, after).await?;
+            let page = reports::usage(domains, account, Span { from, to }, after, limit).await?;
             Ok(Reply::UsageRows(page))
         }
         Command::ShowStatement { account, month } => {
@@ -135,7 +158,7 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
                 find(domains, account).await?;
             }
             let scope = Scope { account, from, to };
-            Ok(Reply::Audit(receipts::audit(domains, scope).await?))
+            Ok(Reply::LedgerAudit(receipts::audit(domains, scope).await?))
         }
         Command::ShowReceipt { request } => {
             let receipt = receipts::receipt(domains, request).await?;
@@ -147,6 +170,39 @@ pub async fn execute(domains: &Domains, command: Command) -> Result<Reply, Error
                 .map_err(Error::internal)?;
             Ok(Reply::Check(CheckView::from(&report)))
         }
+        Command::CreateAdmin { name, role } => people::create_admin(domains, name, &role).await,
+        Command::ListAdmins => people::list_admins(domains).await,
+        Command::RevokeAdmin { id } => people::revoke_admin(domains, id).await,
+        Command::ListAudit {
+            account,
+            actor,
+            action,
+            since,
+            before,
+            limit,
+        } => {
+            let filter = AuditFilter {
+                account,
+                actor,
+                action,
+                since,
+            };
+            people::audit_log(domains, filter, before, limit).await
+        }
+        Command::ListMembers { account } => people::list_members(domains, account).await,
+        Command::AddMember { account, email, role } => {
+            people::add_member(domains, account, &email, &role).await
+        }
+        Command::ListProviders => {
+            let snapshot = domains.catalog.current().clone();
+            Ok(Reply::Providers(domains.roster.views(&snapshot)))
+        }
+        Command::ListPrices => prices::list(domains).await,
+        Command::ShowPrices { model } => prices::history(domains, &model).await,
+        Command::ChangeAccount { .. }
+        | Command::SetMemberRole { .. }
+        | Command::RemoveMember { .. }
+        | Command::CheckPrices { .. } => Err(Error::internal("the command is carried out elsewhere")),
     }
 }
 
@@ -155,105 +211,6 @@ fn compat(lenient: bool) -> Compat {
         true => Compat::Lenient,
         false => Compat::Strict,
     }
-}
-
-pub(super) fn no_such_account(error: StorageError) -> Error {
-    match error.kind {
-        StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such account."),
-        _ => Error::internal(error),
-    }
-}
-
-async fn find(domains: &Domains, id: AccountId) -> Result<Account, Error> {
-    let found = domains.storage.accounts.get(id).await.map_err(Error::internal)?;
-    found.ok_or_else(|| no_such_account(StorageError::not_found(id)))
-}
-
-async fn create_account(domains: &Domains, name: String) -> Result<Reply, Error> {
-    if name.is_empty() || name.chars().count() > 200 || name.chars().any(char::is_control) {
-        return Err(
-            Error::new(ErrorCode::InvalidParameter, "A name has 1 to 200 characters.").with_param("name"),
-        );
-    }
-    let now = domains.clock.now();
-    let account = Account {
-        id: AccountId::from_u128(domains.ids.next(now)),
-        name,
-        state: AccountState::Active,
-        limits: Limits::default(),
-        created_at: now,
-    };
-    domains
-        .storage
-        .accounts
-        .create(account.clone())
-        .await
-        .map_err(Error::internal)?;
-    Ok(Reply::Account(AccountView::of(&account)))
-}
-
-async fn list_accounts(domains: &Domains) -> Result<Reply, Error> {
-    let mut views: Vec<AccountView> = Vec::new();
-    loop {
-        let after = views.last().map(|view| view.id);
-        let page = domains
-            .storage
-            .accounts
-            .list(after, 500)
-            .await
-            .map_err(Error::internal)?;
-        if page.is_empty() {
-            return Ok(Reply::Accounts(views));
-        }
-        views.extend(page.iter().map(AccountView::of));
-    }
-}
-
-async fn show_account(domains: &Domains, id: AccountId) -> Result<Reply, Error> {
-    let account = find(domains, id).await?;
-    let balance = Some(balance(domains, id).await?);
-    Ok(Reply::Account(AccountView {
-        balance,
-        ..AccountView::of(&account)
-    }))
-}
-
-async fn set_limits(
-    domains: &Domains,
-    id: AccountId,
-    rpm: Option<NewLimit<u32>>,
-    tpm: Option<NewLimit<u64>>,
-) -> Result<Reply, Error> {
-    let account = find(domains, id).await?;
-    let limits = Limits {
-        rpm: rpm.map_or(account.limits.rpm, NewLimit::own),
-        tpm: tpm.map_or(account.limits.tpm, NewLimit::own),
-    };
-    domains
-        .storage
-        .accounts
-        .set_limits(id, limits)
-        .await
-        .map_err(no_such_account)?;
-    domains.keys.forget();
-    Ok(Reply::Account(AccountView::of(&Account { limits, ..account })))
-}
-
-async fn suspend(domains: &Domains, id: AccountId, resume: bool) -> Result<Reply, Error> {
-    let account = find(domains, id).await?;
-    let state = if resume {
-        AccountState::Active
-    } else {
-        AccountState::Suspended
-    };
-    domains
-        .storage
-        .accounts
-        .set_state(id, state)
-        .await
-        .map_err(no_such_account)?;
-    domains.keys.forget();
-    Ok(Reply::Account(AccountView::of(&Account { state, ..account })))
 }
 
 /// What an account can spend.

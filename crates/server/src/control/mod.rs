@@ -1,25 +1,37 @@
-//! What operators do from the command line. A command is a value: it is carried out in this process, or by the server
-//! that has the database, over its socket. Both ways run the same [`execute()`].
+//! What operators do, from the command line and over the admin API. A command is a value: it is carried out in this
+//! process, or by the server that has the database, over its socket or its admin listener. All ways run the same
+//! [`perform`], which asks whether the actor may and keeps the audit log.
 
+mod accounts;
 pub mod alerts;
+mod audited;
 mod credits;
-pub mod execute;
+mod execute;
+mod people;
+mod permission;
+pub mod prices;
 pub mod receipts;
 mod reports;
 pub mod socket;
 pub mod top_ups;
 pub mod view;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+use tollgate_storage::{AccountChange, AccountState};
 use tollgate_types::id::TransferId;
 use tollgate_types::{
-    AccountId, Credits, Error, ErrorCode, HoldId, KeyId, RequestId, SubscriptionId, Timestamp,
+    AccountId, AdminId, AuditId, Credits, Error, ErrorCode, HoldId, KeyId, MemberId, RequestId,
+    SubscriptionId, Timestamp,
 };
 
 use crate::config::{Config, ConfigError};
 use crate::{assemble, wiring};
 
-pub use execute::execute;
+pub use audited::{Actor, perform};
+pub use permission::Permission;
+pub use prices::PriceTable;
 pub use view::{Reply, TransferView};
 
 /// Something to do.
@@ -32,27 +44,26 @@ pub enum Command {
         name: String,
     },
     /// Lists accounts.
-    ListAccounts,
+    ListAccounts {
+        /// The last one of the page before.
+        #[serde(default)]
+        after: Option<AccountId>,
+        /// How many; all when it is not said.
+        #[serde(default)]
+        limit: Option<u32>,
+    },
     /// Shows an account with its balance.
     ShowAccount {
         /// Which.
         id: AccountId,
     },
-    /// Replaces the limits that are given; the others stay.
-    SetLimits {
-        /// Of which account.
+    /// Changes an account.
+    ChangeAccount {
+        /// Which.
         id: AccountId,
-        /// Requests per minute.
-        rpm: Option<NewLimit<u32>>,
-        /// Tokens per minute.
-        tpm: Option<NewLimit<u64>>,
-    },
-    /// Makes an account's keys stop to work, or work again.
-    Suspend {
-        /// Which account.
-        id: AccountId,
-        /// Whether they work again.
-        resume: bool,
+        /// What becomes of it.
+        #[serde(flatten)]
+        change: AccountWish,
     },
     /// Creates a key.
     CreateKey {
@@ -110,6 +121,9 @@ pub enum Command {
     Refund {
         /// The request of the call.
         request: RequestId,
+        /// Whose call it must be, where that is said.
+        #[serde(default)]
+        account: Option<AccountId>,
         /// How many credits; all that can be given back when it is not said.
         amount: Option<Credits>,
         /// For operators.
@@ -190,6 +204,9 @@ pub enum Command {
         to: Option<Timestamp>,
         /// The last one of the page before.
         after: Option<HoldId>,
+        /// How many; a page of exports when it is not said.
+        #[serde(default)]
+        limit: Option<u32>,
     },
     /// What an account had, got, spent and lost within a month.
     ShowStatement {
@@ -219,11 +236,138 @@ pub enum Command {
         /// Whether every usage row is priced again.
         reprice: bool,
     },
+    /// Makes an administrator.
+    CreateAdmin {
+        /// The name in the audit log.
+        name: String,
+        /// `viewer`, `support`, `billing` or `owner`.
+        role: String,
+    },
+    /// Lists administrators.
+    ListAdmins,
+    /// Revokes an administrator for ever.
+    RevokeAdmin {
+        /// Which.
+        id: AdminId,
+    },
+    /// A page of the audit log, newest first.
+    ListAudit {
+        /// About this account.
+        account: Option<AccountId>,
+        /// By this name.
+        actor: Option<String>,
+        /// Those that did this.
+        action: Option<String>,
+        /// At or after.
+        since: Option<Timestamp>,
+        /// The last one of the page before.
+        before: Option<AuditId>,
+        /// How many.
+        limit: u32,
+    },
+    /// Lists the providers in use.
+    ListProviders,
+    /// Lists the prices in force.
+    ListPrices,
+    /// Shows the changes of a model's prices.
+    ShowPrices {
+        /// The model's id.
+        model: String,
+    },
+    /// Compares prices with those in force.
+    CheckPrices {
+        /// The new prices, by model.
+        proposed: BTreeMap<String, PriceTable>,
+        /// Whether they are in force from now on, however far they are.
+        force: bool,
+    },
+    /// Lists the members of an account.
+    ListMembers {
+        /// Whose.
+        account: AccountId,
+    },
+    /// Adds a member to an account.
+    AddMember {
+        /// Which account.
+        account: AccountId,
+        /// The member's address.
+        email: String,
+        /// `owner`, `admin`, `member` or `viewer`.
+        role: String,
+    },
+    /// Changes what a member may do.
+    SetMemberRole {
+        /// Whose.
+        account: AccountId,
+        /// Which member.
+        id: MemberId,
+        /// `owner`, `admin`, `member` or `viewer`.
+        role: String,
+    },
+    /// Removes a member from an account.
+    RemoveMember {
+        /// Whose.
+        account: AccountId,
+        /// Which member.
+        id: MemberId,
+    },
+}
+
+/// What is to become of an account; what is not said stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AccountWish {
+    /// Its name.
+    pub name: Option<String>,
+    /// Whether its keys stop to work.
+    pub suspended: Option<bool>,
+    /// Requests per minute.
+    pub rpm: Option<NewLimit<u32>>,
+    /// Tokens per minute.
+    pub tpm: Option<NewLimit<u64>>,
+    /// Keys that are not revoked.
+    pub keys: Option<NewLimit<u32>>,
+    /// GPUs at once.
+    pub gpus: Option<NewLimit<u32>>,
+    /// Hosted agents.
+    pub agents: Option<NewLimit<u32>>,
+    /// Saved chats.
+    pub chats: Option<NewLimit<u32>>,
+}
+
+impl AccountWish {
+    /// Whether any limit is set.
+    pub fn sets_limits(&self) -> bool {
+        let counts = [self.rpm, self.keys, self.gpus, self.agents, self.chats];
+        self.tpm.is_some() || counts.iter().any(Option::is_some)
+    }
+}
+
+impl From<AccountWish> for AccountChange {
+    fn from(wish: AccountWish) -> Self {
+        let state = |suspended| match suspended {
+            true => AccountState::Suspended,
+            false => AccountState::Active,
+        };
+        Self {
+            name: wish.name,
+            state: wish.suspended.map(state),
+            rpm: wish.rpm.map(NewLimit::own),
+            tpm: wish.tpm.map(NewLimit::own),
+            keys: wish.keys.map(NewLimit::own),
+            gpus: wish.gpus.map(NewLimit::own),
+            agents: wish.agents.map(NewLimit::own),
+            chats: wish.chats.map(NewLimit::own),
+        }
+    }
 }
 
 /// Credits to be put into an account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantWish {
+    /// What names the grant in the account, so that it happens once.
+    #[serde(default)]
+    pub key: Option<String>,
     /// How many.
     pub amount: Credits,
     /// Whether the operator gives them, as opposed to that they were paid for.
@@ -334,6 +478,19 @@ pub fn run(config: &Config, command: Command) -> Result<Reply, RunError> {
     runtime.block_on(run_async(config, command))
 }
 
+/// Compares the prices of the settings with those in force; with `force` they are in force from now on. Blocks.
+pub fn check_prices(config: &Config, force: bool) -> Result<Reply, RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Error::internal)?;
+    runtime.block_on(async {
+        let assembled = assemble::assemble(config, &assemble::http_client(config)).await?;
+        let proposed = prices::tables(&assembled.snapshot);
+        run_async(config, Command::CheckPrices { proposed, force }).await
+    })
+}
+
 /// Carries out commands one after another as [`run`] does one, each made of the answer before it. Blocks.
 pub fn run_each(
     config: &Config,
@@ -390,8 +547,9 @@ async fn execute_each(
     mut next: impl FnMut(Reply) -> Result<Option<Command>, Error>,
 ) -> Result<(), Error> {
     let mut command = Some(first);
+    let actor = Actor::command_line();
     while let Some(wanted) = command {
-        command = next(execute(domains, wanted).await?)?;
+        command = next(perform(domains, &actor, wanted).await?)?;
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ const LEGS: u32 = 16;
 
 /// What `ledger audit` found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AuditView {
+pub struct LedgerAuditView {
     /// Whether every figure came out.
     pub clean: bool,
     /// Books read.
@@ -54,7 +54,7 @@ pub struct DifferenceView {
     pub recomputed: String,
 }
 
-impl From<&AuditReport> for AuditView {
+impl From<&AuditReport> for LedgerAuditView {
     fn from(report: &AuditReport) -> Self {
         let differences = report.differences.iter();
         Self {
@@ -175,9 +175,9 @@ pub struct ChainView {
 }
 
 /// Recomputes charges.
-pub(super) async fn audit(domains: &Domains, scope: Scope) -> Result<AuditView, Error> {
+pub(super) async fn audit(domains: &Domains, scope: Scope) -> Result<LedgerAuditView, Error> {
     let report = audit_ledger(&*domains.storage.ledger, scope).await;
-    Ok(AuditView::from(&report.map_err(Error::internal)?))
+    Ok(LedgerAuditView::from(&report.map_err(Error::internal)?))
 }
 
 /// The receipt of the call of a request. A call's hold has the value of its request.

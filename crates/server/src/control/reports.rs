@@ -45,13 +45,15 @@ pub(super) async fn usage(
     account: AccountId,
     span: Span,
     after: Option<HoldId>,
+    limit: Option<u32>,
 ) -> Result<Vec<UsageView>, Error> {
     let filter = UsageFilter {
         from: span.from,
         to: span.to,
         ..UsageFilter::default()
     };
-    let page = UsagePage { after, limit: PAGE };
+    let limit = limit.unwrap_or(PAGE);
+    let page = UsagePage { after, limit };
     let rows = domains.storage.usage.list(account, filter, page).await;
     Ok(rows.map_err(Error::internal)?.iter().map(UsageView::of).collect())
 }

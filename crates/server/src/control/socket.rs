@@ -10,7 +10,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio_util::task::TaskTracker;
 use tollgate_types::{Error, ErrorCode};
 
-use super::{Command, CommandError, Reply, execute};
+use super::{Actor, Command, CommandError, Reply, perform};
 use crate::wiring::Domains;
 
 /// Longest line that is read.
@@ -61,7 +61,10 @@ async fn answer(stream: UnixStream, domains: &Domains) -> std::io::Result<()> {
         .read_line(&mut line)
         .await?;
     let answer = match serde_json::from_str::<Command>(&line) {
-        Ok(command) => execute(domains, command).await.map_err(CommandError::from),
+        Ok(command) => {
+            let done = perform(domains, &Actor::command_line(), command).await;
+            done.map_err(CommandError::from)
+        }
         Err(error) => {
             let message =
                 format!("The server does not know this command; it may be of another version: {error}");

@@ -5,7 +5,7 @@ use tollgate_billing::TopUps;
 use tollgate_storage::{AutoTopUp, TopUp};
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, TopUpId};
 
-use super::execute::no_such_account;
+use super::accounts::no_such_account;
 use super::view::Reply;
 use crate::wiring::Domains;
 
@@ -56,6 +56,25 @@ pub enum TopUpWish {
         /// Whose.
         account: AccountId,
     },
+}
+
+impl TopUpWish {
+    /// Whether something is changed, here or at the payment provider.
+    pub(super) fn changes(&self) -> bool {
+        self.deed().is_some()
+    }
+
+    /// What the audit log says of it, and whose it is; nothing where nothing is changed.
+    pub(super) fn deed(&self) -> Option<(&'static str, Option<AccountId>)> {
+        match self {
+            TopUpWish::Open { account, .. } => Some(("top_up.open", Some(*account))),
+            TopUpWish::Portal { account } => Some(("top_up.portal", Some(*account))),
+            TopUpWish::SetAuto { account, .. } => Some(("top_up.set_auto", Some(*account))),
+            TopUpWish::StopAuto { account } => Some(("top_up.stop_auto", Some(*account))),
+            TopUpWish::FillUp => Some(("top_up.fill_up", None)),
+            TopUpWish::List { .. } | TopUpWish::ShowAuto { .. } => None,
+        }
+    }
 }
 
 /// A page of the payment provider.

@@ -1,6 +1,11 @@
-//! What commands answer. The command line prints it as a table or as JSON.
+//! What commands answer. The command line prints it as a table or as JSON, the admin API as JSON.
 
-use super::receipts::{AuditView, ReceiptView};
+pub mod admin;
+pub mod prices;
+pub mod providers;
+mod recorded;
+
+use super::receipts::{LedgerAuditView, ReceiptView};
 use serde::{Deserialize, Serialize};
 use tollgate_billing::{CheckReport, Plan};
 use tollgate_storage::audit::{TransferRow, TransferSubject};
@@ -10,6 +15,12 @@ use tollgate_storage::{
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId, SubscriptionId, Timestamp, Unit};
+use utoipa::ToSchema;
+
+use prices::{PriceChangeView, PriceCheckView, PriceView};
+use providers::ProviderView;
+
+use admin::{AdminView, AuditView, CreatedAdminView, MemberView};
 
 use super::alerts::{AlertView, NoticeView};
 use super::top_ups::{AutoView, PageView, TopUpView};
@@ -30,6 +41,8 @@ pub enum Reply {
     Keys(Vec<KeyView>),
     /// What an account can spend.
     Balance(BalanceView),
+    /// What was put into an account.
+    Granted(GrantedView),
     /// What is left of grants and refunds.
     Lots(Vec<LotView>),
     /// What was given back of a call's charge.
@@ -65,15 +78,36 @@ pub enum Reply {
     /// What the check found.
     Check(CheckView),
     /// What the audit found.
-    Audit(AuditView),
+    LedgerAudit(LedgerAuditView),
     /// A charge with its arithmetic.
     Receipt(Box<ReceiptView>),
+    /// An administrator who was just made: the only time that the token is shown.
+    CreatedAdmin(CreatedAdminView),
+    /// An administrator.
+    Admin(AdminView),
+    /// Administrators.
+    Admins(Vec<AdminView>),
+    /// A page of the audit log.
+    Audit(Vec<AuditView>),
+    /// Providers in use.
+    Providers(Vec<ProviderView>),
+    /// Prices in force.
+    Prices(Vec<PriceView>),
+    /// Changes of a model's prices.
+    PriceHistory(Vec<PriceChangeView>),
+    /// How prices differ from those in force.
+    PriceCheck(PriceCheckView),
+    /// A member of an account.
+    Member(MemberView),
+    /// Members of an account.
+    Members(Vec<MemberView>),
 }
 
 /// An account.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AccountView {
     /// Id.
+    #[schema(value_type = String)]
     pub id: AccountId,
     /// For people.
     pub name: String,
@@ -83,6 +117,14 @@ pub struct AccountView {
     pub rpm: Option<u32>,
     /// Tokens per minute; null for the default.
     pub tpm: Option<u64>,
+    /// Keys that are not revoked; null for the default.
+    pub keys: Option<u32>,
+    /// GPUs at once; null for the default. Nothing counts them yet.
+    pub gpus: Option<u32>,
+    /// Hosted agents; null for the default. Nothing counts them yet.
+    pub agents: Option<u32>,
+    /// Saved chats; null for the default. Nothing counts them yet.
+    pub chats: Option<u32>,
     /// RFC 3339.
     pub created_at: String,
     /// What it can spend, where it was asked for.
@@ -102,6 +144,10 @@ impl AccountView {
             },
             rpm: account.limits.rpm,
             tpm: account.limits.tpm,
+            keys: account.limits.keys,
+            gpus: account.limits.gpus,
+            agents: account.limits.agents,
+            chats: account.limits.chats,
             created_at: account.created_at.to_rfc3339(),
             balance: None,
         }
@@ -109,11 +155,13 @@ impl AccountView {
 }
 
 /// What an account can spend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BalanceView {
     /// What can be spent.
+    #[schema(value_type = String)]
     pub credits: Credits,
     /// What is held by calls that run.
+    #[schema(value_type = String)]
     pub held: Credits,
 }
 
@@ -126,20 +174,52 @@ impl From<Balance> for BalanceView {
     }
 }
 
+/// What was put into an account, and what it can spend now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GrantedView {
+    /// Id of the grant; that of its lot.
+    #[schema(value_type = String)]
+    pub id: TransferId,
+    /// `purchase` or `promotion`.
+    pub kind: String,
+    /// How many.
+    #[schema(value_type = String)]
+    pub amount: Credits,
+    /// Lower ones are spent first.
+    pub priority: u8,
+    /// RFC 3339; null when they never expire.
+    pub expires_at: Option<String>,
+    /// What the operator wrote.
+    pub note: String,
+    /// Whether the same was sent before, and nothing was granted now.
+    pub repeated: bool,
+    /// What can be spent.
+    #[schema(value_type = String)]
+    pub credits: Credits,
+    /// What is held by calls that run.
+    #[schema(value_type = String)]
+    pub held: Credits,
+}
+
 /// Credits that came in together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LotView {
     /// Id of the grant or refund that made it.
+    #[schema(value_type = String)]
     pub id: TransferId,
     /// `purchase`, `promotion` or `refund`.
     pub kind: String,
     /// How many there were.
+    #[schema(value_type = String)]
     pub amount: Credits,
     /// How many are left, those that calls hold included.
+    #[schema(value_type = String)]
     pub remaining: Credits,
     /// How many were gone with their time.
+    #[schema(value_type = String)]
     pub expired: Credits,
     /// How many were taken back.
+    #[schema(value_type = String)]
     pub withdrawn: Credits,
     /// Lower ones are spent first.
     pub priority: u8,
@@ -170,17 +250,22 @@ impl LotView {
 }
 
 /// What was given back of a call's charge.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RefundView {
     /// Id; where credits were given back also that of their lot.
+    #[schema(value_type = String)]
     pub id: TransferId,
     /// Whose.
+    #[schema(value_type = String)]
     pub account: AccountId,
     /// The request of the call.
+    #[schema(value_type = String)]
     pub request: RequestId,
     /// How much became credits.
+    #[schema(value_type = String)]
     pub credits: Credits,
     /// How much went back to the week of a plan.
+    #[schema(value_type = String)]
     pub allowance: Credits,
     /// RFC 3339.
     pub created_at: String,
@@ -191,29 +276,34 @@ pub struct RefundView {
 }
 
 /// What was taken back of a grant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WithdrawalView {
     /// Id of the grant.
+    #[schema(value_type = String)]
     pub id: TransferId,
     /// Credits that were taken back.
+    #[schema(value_type = String)]
     pub withdrawn: Credits,
 }
 
 /// A key that was just made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedKeyView {
     /// Id.
+    #[schema(value_type = String)]
     pub id: KeyId,
     /// The key itself.
     pub key: String,
 }
 
 /// A key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyView {
     /// Id.
+    #[schema(value_type = String)]
     pub id: KeyId,
     /// Whose.
+    #[schema(value_type = String)]
     pub account: AccountId,
     /// For people.
     pub name: String,
@@ -257,17 +347,19 @@ impl KeyView {
 }
 
 /// A plan that can be subscribed to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanView {
     /// What to give as `--plan`.
     pub name: String,
     /// Credits that a period costs.
+    #[schema(value_type = String)]
     pub price: Credits,
     /// `monthly` or `yearly`.
     pub cadence: String,
     /// `credits` or `provider`.
     pub payer: String,
     /// Credits that a week includes.
+    #[schema(value_type = String)]
     pub allowance: Credits,
     /// Patterns of the models that it covers.
     pub models: Vec<String>,
@@ -288,11 +380,13 @@ impl PlanView {
 }
 
 /// A subscription.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SubscriptionView {
     /// Id.
+    #[schema(value_type = String)]
     pub id: SubscriptionId,
     /// Whose.
+    #[schema(value_type = String)]
     pub account: AccountId,
     /// `plan` or `agent`.
     pub product: String,
@@ -301,6 +395,7 @@ pub struct SubscriptionView {
     /// `active`, `past_due`, `canceled` or `expired`.
     pub state: String,
     /// Credits that a period costs.
+    #[schema(value_type = String)]
     pub price: Credits,
     /// `monthly` or `yearly`.
     pub cadence: String,
@@ -327,15 +422,17 @@ pub struct SubscriptionView {
 }
 
 /// A week of a plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WeekView {
     /// RFC 3339.
     pub start: String,
     /// RFC 3339.
     pub end: String,
     /// Credits that it includes.
+    #[schema(value_type = String)]
     pub limit: Credits,
     /// Credits of these that are used, or held by calls that run.
+    #[schema(value_type = String)]
     pub used: Credits,
 }
 
@@ -372,7 +469,7 @@ impl SubscriptionView {
 }
 
 /// What happened to a subscription.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EventView {
     /// RFC 3339.
     pub at: String,
@@ -397,9 +494,10 @@ impl EventView {
 }
 
 /// A transfer. The order of the fields is that of the columns of an export.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TransferView {
     /// Whose book.
+    #[schema(value_type = String)]
     pub account_id: AccountId,
     /// What it belongs to: `hold_…` for a call, else `xfer_…`.
     pub entry_id: String,
@@ -412,6 +510,7 @@ pub struct TransferView {
     /// The ledger account that gains it.
     pub credit: String,
     /// Credits.
+    #[schema(value_type = String)]
     pub amount: Credits,
     /// RFC 3339.
     pub created_at: String,
@@ -450,15 +549,19 @@ impl TransferView {
 }
 
 /// A usage row. The order of the fields is that of the columns of an export.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UsageView {
     /// Whose.
+    #[schema(value_type = String)]
     pub account_id: AccountId,
     /// Id; that of its hold.
+    #[schema(value_type = String)]
     pub id: HoldId,
     /// The request's `x-request-id`.
+    #[schema(value_type = String)]
     pub request_id: RequestId,
     /// The key that was used.
+    #[schema(value_type = Option<String>)]
     pub key_id: Option<KeyId>,
     /// When it was accepted, RFC 3339.
     pub created_at: String,
@@ -477,14 +580,19 @@ pub struct UsageView {
     /// Whether the gateway counted because no report came.
     pub estimated: bool,
     /// What was held.
+    #[schema(value_type = String)]
     pub held: Credits,
     /// What it cost, what a plan included of it as well.
+    #[schema(value_type = String)]
     pub cost: Credits,
     /// How much of the cost a plan's allowance paid.
+    #[schema(value_type = String)]
     pub included: Credits,
     /// How much of the cost was given back.
+    #[schema(value_type = String)]
     pub refunded: Credits,
     /// What it cost beyond the hold; the operator bears it.
+    #[schema(value_type = String)]
     pub overrun: Credits,
     /// `none`, `partly` or `fully`.
     pub coverage: String,
@@ -548,9 +656,10 @@ impl UsageView {
 
 /// A month of an account. `opening + purchases + promotions + refunds - charged - plan_fees - expired - withdrawn` is
 /// `closing`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StatementView {
     /// Whose.
+    #[schema(value_type = String)]
     pub account: AccountId,
     /// Such as `2026-11`.
     pub month: String,
@@ -559,32 +668,45 @@ pub struct StatementView {
     /// When it is over, RFC 3339.
     pub end: String,
     /// What the account had then, what calls held of it included.
+    #[schema(value_type = String)]
     pub opening: Credits,
     /// What calls held of it.
+    #[schema(value_type = String)]
     pub opening_held: Credits,
     /// Credits that were paid for.
+    #[schema(value_type = String)]
     pub purchases: Credits,
     /// Credits that the operator gave.
+    #[schema(value_type = String)]
     pub promotions: Credits,
     /// Charges that became credits again.
+    #[schema(value_type = String)]
     pub refunds: Credits,
     /// What calls cost credits.
+    #[schema(value_type = String)]
     pub charged: Credits,
     /// What plans cost credits.
+    #[schema(value_type = String)]
     pub plan_fees: Credits,
     /// How many periods that paid.
     pub plan_periods: u64,
     /// What was gone with its time.
+    #[schema(value_type = String)]
     pub expired: Credits,
     /// What was taken back of purchases.
+    #[schema(value_type = String)]
     pub withdrawn: Credits,
     /// What the account has at the end of the month, or now.
+    #[schema(value_type = String)]
     pub closing: Credits,
     /// What calls hold of it.
+    #[schema(value_type = String)]
     pub closing_held: Credits,
     /// What calls cost allowances; no credits.
+    #[schema(value_type = String)]
     pub allowance_used: Credits,
     /// What went back to weeks of plans; no credits.
+    #[schema(value_type = String)]
     pub allowance_refunded: Credits,
     /// What calls cost, by model and endpoint.
     pub charges: Vec<ChargeView>,
@@ -593,7 +715,7 @@ pub struct StatementView {
 }
 
 /// What calls of one model at one endpoint cost.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChargeView {
     /// The model as the requests named it.
     pub model: String,
@@ -602,8 +724,10 @@ pub struct ChargeView {
     /// Calls that cost something.
     pub calls: u64,
     /// What credits paid.
+    #[schema(value_type = String)]
     pub paid: Credits,
     /// What allowances paid.
+    #[schema(value_type = String)]
     pub included: Credits,
 }
 
@@ -621,7 +745,7 @@ impl ChargeView {
 }
 
 /// A model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ModelView {
     /// What to send as `model`.
     pub id: String,
@@ -630,8 +754,10 @@ pub struct ModelView {
     /// ISO date or `-`.
     pub release_date: String,
     /// Credits per 1,000,000 input tokens.
+    #[schema(value_type = String)]
     pub input_price: Credits,
     /// Credits per 1,000,000 output tokens.
+    #[schema(value_type = String)]
     pub output_price: Credits,
     /// Tokens.
     pub context_window: Option<u64>,
@@ -640,7 +766,7 @@ pub struct ModelView {
 }
 
 /// What `ledger check` found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckView {
     /// Whether every promise is kept.
     pub clean: bool,
@@ -653,8 +779,10 @@ pub struct CheckView {
     /// Holds that are not resolved.
     pub open_holds: u64,
     /// What callers paid.
+    #[schema(value_type = String)]
     pub revenue: Credits,
     /// What the operator bore.
+    #[schema(value_type = String)]
     pub overrun: Credits,
     /// Calls that a crash cut off; they were not charged.
     pub crashed: u64,

@@ -215,6 +215,9 @@ const HEADERS: &[(&str, On, bool, &str)] = &[
     ),
 ];
 
+/// Those that answers of the admin API have.
+const ADMIN_HEADERS: &[&str] = &["x-request-id", "request-id"];
+
 /// Adds the two ways in which a key is sent.
 pub struct Security;
 
@@ -237,16 +240,18 @@ impl Modify for Security {
 /// same document comes out whatever the order in which the rooms were merged.
 pub fn tidy(document: &mut OpenApi) {
     document.servers = Some(vec![Server::new("/")]);
-    let paths = std::mem::take(&mut document.paths.paths);
-    document.paths.paths = paths
-        .into_iter()
-        .map(|(path, item)| (path.replace("{*", "{"), item))
-        .collect();
+    plain_paths(document);
     for item in document.paths.paths.values_mut() {
         tidy_item(item);
     }
+    add_header_components(document, |_| true);
+    let codes = Extensions::from_iter([("x-error-codes", error_codes())]);
+    document.extensions.get_or_insert_default().merge(codes);
+}
+
+fn add_header_components(document: &mut OpenApi, is_wanted: impl Fn(&str) -> bool) {
     let components = document.components.get_or_insert_default();
-    for (name, _, whole, meaning) in HEADERS {
+    for (name, _, whole, meaning) in HEADERS.iter().filter(|(name, ..)| is_wanted(name)) {
         let mut header = Header::new(Object::with_type(if *whole {
             Type::Integer
         } else {
@@ -255,6 +260,35 @@ pub fn tidy(document: &mut OpenApi) {
         header.description = Some((*meaning).to_owned());
         components.headers.insert((*name).to_owned(), RefOr::T(header));
     }
+}
+
+fn plain_paths(document: &mut OpenApi) {
+    let paths = std::mem::take(&mut document.paths.paths);
+    document.paths.paths = paths
+        .into_iter()
+        .map(|(path, item)| (path.replace("{*", "{"), item))
+        .collect();
+}
+
+/// The same for the admin API, whose answers have the headers that every answer has, and no others.
+pub fn tidy_admin(document: &mut OpenApi) {
+    document.servers = Some(vec![Server::new("/")]);
+    plain_paths(document);
+    for item in document.paths.paths.values_mut() {
+        let methods = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
+        for operation in methods.into_iter().flatten() {
+            for (status, response) in &mut operation.responses.responses {
+                if let RefOr::T(response) = response {
+                    describe_answer(response, status);
+                    for name in ADMIN_HEADERS {
+                        let reference = Ref::new(format!("#/components/headers/{name}"));
+                        response.headers.insert((*name).to_owned(), RefOr::Ref(reference));
+                    }
+                }
+            }
+        }
+    }
+    add_header_components(document, |name| ADMIN_HEADERS.contains(&name));
     let codes = Extensions::from_iter([("x-error-codes", error_codes())]);
     document.extensions.get_or_insert_default().merge(codes);
 }
@@ -319,7 +353,7 @@ fn max_cost() -> RefOr<Parameter> {
     RefOr::T(parameter.build())
 }
 
-fn add_headers(response: &mut Response, status: &str, starts_work: bool) {
+fn describe_answer(response: &mut Response, status: &str) {
     let failure = !status.starts_with('2');
     if failure && response.description.is_empty() {
         response.description = "A failure; `code` says which.".to_owned();
@@ -327,6 +361,11 @@ fn add_headers(response: &mut Response, status: &str, starts_work: bool) {
     if status == "200" && response.description.is_empty() {
         response.description = "The answer.".to_owned();
     }
+}
+
+fn add_headers(response: &mut Response, status: &str, starts_work: bool) {
+    let failure = !status.starts_with('2');
+    describe_answer(response, status);
     for (name, on, ..) in HEADERS {
         let found = match on {
             On::Every => true,

@@ -1,18 +1,21 @@
 //! A gateway without listeners, over a scripted upstream.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use axum::Router;
 use axum::body::{Body, to_bytes};
+use axum::extract::ConnectInfo;
 use axum::http::Request;
+use axum::response::Response;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tollgate_server::assemble::{assemble, http_client};
 use tollgate_server::config::env::Environment;
 use tollgate_server::listen::App;
-use tollgate_server::wiring::Domains;
+use tollgate_server::wiring::{Domains, Services};
 use tollgate_server::{Config, Flags, reload, serve, wiring};
 use tollgate_storage::{
     Account, AccountState, Balance, Compat, FileSource, Grant, KeyMode, Limits, LotTerms, Storage,
@@ -20,6 +23,7 @@ use tollgate_storage::{
 use tollgate_testkit::upstream::{FakeUpstream, ReceivedRequest};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
+use tower::ServiceExt;
 
 /// Models whose provider speaks chat completions, messages, responses and generated content.
 pub const MODELS: [&str; 4] = ["acme/chat", "acme/messages", "acme/responses", "acme/contents"];
@@ -29,15 +33,18 @@ pub const THINKING: &str = "acme/thinking";
 /// The gateway, and what it is tried with.
 pub struct Scene {
     app: App,
+    admin: Router,
     pub upstream: FakeUpstream,
     pub domains: Arc<Domains>,
+    services: Services,
+    flags: Flags,
     _data: TempDir,
 }
 
 /// Who calls.
 pub struct Tenant {
     pub id: AccountId,
-    key: String,
+    pub key: String,
 }
 
 /// What came back.
@@ -45,6 +52,8 @@ pub struct Answer {
     pub status: u16,
     /// `x-tollgate-ignored`.
     pub ignored: Option<String>,
+    /// `x-request-id`.
+    pub request_id: Option<String>,
     pub body: Value,
     pub text: String,
 }
@@ -61,7 +70,7 @@ impl Scene {
             data: Some(data.path().join("data")),
             ..Flags::default()
         };
-        let config = Config::load(&flags, Environment::of(&[("PROVIDER_KEY", "secret")])).unwrap();
+        let config = Config::load(&flags, environment()).unwrap();
         let http = http_client(&config);
         let assembled = assemble(&config, &http).await.unwrap();
         let mut domains = wiring::domains(&config).await.unwrap();
@@ -72,8 +81,11 @@ impl Scene {
         let (draining, stop) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
         Scene {
             app: serve::app(&config, &services, &draining, &stop),
+            admin: serve::admin_router(&flags, &config, &services),
             upstream,
             domains,
+            services,
+            flags,
             _data: data,
         }
     }
@@ -113,16 +125,29 @@ impl Scene {
             .body(Body::from(body.to_string()));
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let response = self.app.serve(peer, request.unwrap()).await;
-        let (parts, body) = response.into_parts();
-        let bytes = to_bytes(body, usize::MAX).await.unwrap();
-        let text = String::from_utf8(bytes.to_vec()).unwrap();
-        let ignored = parts.headers.get("x-tollgate-ignored");
-        Answer {
-            status: parts.status.as_u16(),
-            ignored: ignored.map(|names| names.to_str().unwrap().to_owned()),
-            body: serde_json::from_str(&text).unwrap_or(Value::Null),
-            text,
-        }
+        answer(response).await
+    }
+
+    /// Gives every model but the one that reasons other prices in the settings file.
+    pub fn change_prices(&self, prices: &str) {
+        let text = settings(&self.upstream.base_url()).replace(PRICES, prices);
+        std::fs::write(self.flags.config.as_ref().unwrap(), text).unwrap();
+    }
+
+    /// Reads the settings file again; what is wrong with it.
+    pub async fn reload(&self) -> Result<(), String> {
+        let config = Config::load(&self.flags, environment()).unwrap();
+        let assembled = assemble(&config, &self.services.http).await.unwrap();
+        let installed = reload::install(&self.services, assembled).await;
+        installed.map_err(|error| format!("{error:#}"))
+    }
+
+    /// Sends a request to the admin listener.
+    pub async fn administer(&self, mut request: Request<Body>) -> Answer {
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        request.extensions_mut().insert(ConnectInfo(peer));
+        let response = self.admin.clone().oneshot(request).await;
+        answer(response.unwrap_or_else(|never| match never {})).await
     }
 
     /// What the upstream was sent last.
@@ -136,6 +161,30 @@ impl Scene {
     pub async fn balance(&self, tenant: &Tenant) -> Balance {
         let ledger = &self.domains.storage.ledger;
         ledger.balance(tenant.id).await.unwrap()
+    }
+}
+
+/// What a million tokens cost of most models.
+const PRICES: &str = "input = \"1\", output = \"1\"";
+
+fn environment() -> Environment {
+    Environment::of(&[("PROVIDER_KEY", "secret")])
+}
+
+async fn answer(response: Response) -> Answer {
+    let (parts, body) = response.into_parts();
+    let bytes = to_bytes(body, usize::MAX).await.unwrap();
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let header = |name: &str| {
+        let value = parts.headers.get(name);
+        value.map(|value| value.to_str().unwrap().to_owned())
+    };
+    Answer {
+        status: parts.status.as_u16(),
+        ignored: header("x-tollgate-ignored"),
+        request_id: header("x-request-id"),
+        body: serde_json::from_str(&text).unwrap_or(Value::Null),
+        text,
     }
 }
 
@@ -153,7 +202,7 @@ api_key_env = "PROVIDER_KEY"
 
 [models."{model}"]
 targets = ["{name}/gemini-3-{name}"]
-prices = {{ input = "1", output = "1" }}
+prices = {{ {PRICES} }}
 limits = {{ context_window = 200000, max_output_tokens = 4096 }}
 input = ["text", "image", "file"]
 "#
@@ -161,7 +210,7 @@ input = ["text", "image", "file"]
     });
     let blocks: String = blocks.collect();
     let thinking = format!(
-        "[models.\"{THINKING}\"]\ntargets = [\"responses/thinking\"]\nprices = {{ input = \"1\", output = \"1\" }}\n\
+        "[models.\"{THINKING}\"]\ntargets = [\"responses/thinking\"]\nprices = {{ output = \"1\", input = \"1\" }}\n\
          limits = {{ max_output_tokens = 4096 }}\nreasoning = true\n"
     );
     format!("[server]\ndiscover = false\n{blocks}\n{thinking}")

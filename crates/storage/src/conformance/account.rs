@@ -2,9 +2,9 @@
 
 use tollgate_types::AccountId;
 
-use super::samples::{account, kind};
+use super::samples::{account, at_once, kind, warm_up};
 use super::{Books, Factory};
-use crate::{Account, AccountState, Balance, Limits, StorageErrorKind};
+use crate::{Account, AccountChange, AccountChanged, AccountState, Balance, Limits, StorageErrorKind};
 
 /// What is created is read back, every field of it, with a balance of zero.
 pub async fn create_then_get(factory: Factory) {
@@ -17,6 +17,10 @@ pub async fn create_then_get(factory: Factory) {
         limits: Limits {
             rpm: Some(u32::MAX),
             tpm: Some(u64::MAX),
+            keys: Some(0),
+            gpus: Some(1),
+            agents: Some(2),
+            chats: Some(u32::MAX),
         },
         created_at: super::samples::at(7),
     };
@@ -84,54 +88,101 @@ pub async fn list_pages_in_order_of_id(factory: Factory) {
     assert_eq!(storage.accounts.list(None, 0).await.unwrap(), []);
 }
 
-/// Both limits are replaced together, and can be taken away.
-pub async fn limits_are_replaced(factory: Factory) {
+/// A change is of what it says; the rest stays, and limits can be taken away.
+pub async fn changes_are_of_what_is_said(factory: Factory) {
     let storage = factory.open().await;
     let id = account(1).id;
     storage.accounts.create(account(1)).await.unwrap();
     storage.accounts.create(account(2)).await.unwrap();
-    let cases = [
-        (Some(0), None),
-        (None, Some(0)),
-        (Some(60), Some(2_000_000)),
-        (None, None),
+    let none = AccountChange::default();
+    let changes = [
+        none.clone(),
+        AccountChange {
+            name: Some("Zoë".to_owned()),
+            ..none.clone()
+        },
+        AccountChange {
+            state: Some(AccountState::Suspended),
+            ..none.clone()
+        },
+        AccountChange {
+            rpm: Some(Some(0)),
+            tpm: Some(Some(u64::MAX)),
+            ..none.clone()
+        },
+        AccountChange {
+            keys: Some(Some(1)),
+            gpus: Some(Some(2)),
+            agents: Some(Some(3)),
+            chats: Some(Some(u32::MAX)),
+            ..none.clone()
+        },
+        AccountChange {
+            rpm: Some(None),
+            keys: Some(None),
+            state: Some(AccountState::Active),
+            ..none.clone()
+        },
+        AccountChange {
+            tpm: Some(None),
+            gpus: Some(None),
+            agents: Some(None),
+            chats: Some(None),
+            ..none
+        },
     ];
-    for (rpm, tpm) in cases {
-        let limits = Limits { rpm, tpm };
-        storage.accounts.set_limits(id, limits).await.unwrap();
-        let stored = storage.accounts.get(id).await.unwrap().unwrap();
-        assert_eq!(stored, Account { limits, ..account(1) });
+    let mut before = account(1);
+    for change in changes {
+        let after = change.clone().apply(&before);
+        let changed = storage.accounts.change(id, change).await.unwrap();
+        let expected = AccountChanged { before, after };
+        assert_eq!(changed, expected);
+        let stored = storage.accounts.get(id).await.unwrap();
+        assert_eq!(stored, Some(expected.after.clone()));
+        before = expected.after;
     }
-    assert_eq!(
-        storage.accounts.get(account(2).id).await.unwrap(),
-        Some(account(2))
-    );
+    let expected = Account {
+        name: "Zoë".to_owned(),
+        ..account(1)
+    };
+    assert_eq!(before, expected);
+    let other = storage.accounts.get(account(2).id).await.unwrap();
+    assert_eq!(other, Some(account(2)));
 }
 
-/// An account is suspended and made active again.
-pub async fn state_is_set(factory: Factory) {
+/// Changes of different things at once are all kept.
+pub async fn changes_at_once_are_all_kept(factory: Factory) {
     let storage = factory.open().await;
     let id = account(1).id;
     storage.accounts.create(account(1)).await.unwrap();
-    for state in [
-        AccountState::Suspended,
-        AccountState::Suspended,
-        AccountState::Active,
-    ] {
-        storage.accounts.set_state(id, state).await.unwrap();
-        let stored = storage.accounts.get(id).await.unwrap().unwrap();
-        assert_eq!(stored, Account { state, ..account(1) });
-    }
+    warm_up(&storage, id).await;
+    let changed = at_once(4, |number| {
+        let accounts = storage.accounts.clone();
+        let mut change = AccountChange::default();
+        match number {
+            0 => change.rpm = Some(Some(1)),
+            1 => change.keys = Some(Some(2)),
+            2 => change.name = Some("other".to_owned()),
+            _ => change.state = Some(AccountState::Suspended),
+        }
+        Box::pin(async move { accounts.change(id, change).await })
+    })
+    .await;
+    assert!(changed.iter().all(Result::is_ok));
+    let stored = storage.accounts.get(id).await.unwrap().unwrap();
+    assert_eq!((stored.limits.rpm, stored.limits.keys), (Some(1), Some(2)));
+    assert_eq!(
+        (stored.name.as_str(), stored.state),
+        ("other", AccountState::Suspended)
+    );
 }
 
 /// What is not there cannot be changed.
 pub async fn unknown_account_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let id = AccountId::from_u128(1);
-    let limits = storage.accounts.set_limits(id, Limits::default()).await;
-    assert_eq!(kind(limits), StorageErrorKind::NotFound);
-    let state = storage.accounts.set_state(id, AccountState::Suspended).await;
-    assert_eq!(kind(state), StorageErrorKind::NotFound);
+    let changed = storage.accounts.change(id, AccountChange::default()).await;
+    assert_eq!(kind(changed), StorageErrorKind::NotFound);
     assert_eq!(kind(storage.ledger.balance(id).await), StorageErrorKind::NotFound);
     assert_eq!(storage.accounts.get(id).await.unwrap(), None);
 }

@@ -4,7 +4,9 @@ use tollgate_types::{AccountId, KeyId};
 
 use super::Factory;
 use super::samples::{account, at, at_once, key, kind, warm_up};
-use crate::{AccountState, Compat, Key, KeyMode, KeyOwner, KeyState, Limits, NewKey, StorageErrorKind};
+use crate::{
+    AccountChange, AccountState, Compat, Key, KeyMode, KeyOwner, KeyState, NewKey, StorageErrorKind,
+};
 
 fn prefix(number: u128) -> [u8; 16] {
     number.to_be_bytes()
@@ -22,13 +24,17 @@ pub async fn create_then_find(factory: Factory) {
     full.key.expires_at = Some(at(60));
     storage.keys.create(plain.clone()).await.unwrap();
     storage.keys.create(full.clone()).await.unwrap();
-    let limits = Limits {
-        rpm: Some(3),
-        tpm: Some(4),
+    let change = AccountChange {
+        rpm: Some(Some(3)),
+        tpm: Some(Some(4)),
+        keys: Some(Some(5)),
+        gpus: Some(Some(6)),
+        agents: Some(Some(7)),
+        chats: Some(Some(8)),
+        ..AccountChange::default()
     };
-    storage.accounts.set_limits(account(1).id, limits).await.unwrap();
-    let mut owner = account(1);
-    owner.limits = limits;
+    let changed = storage.accounts.change(account(1).id, change).await;
+    let owner = changed.unwrap().after;
     for NewKey { key, .. } in [plain, full] {
         let found = storage.keys.find(prefix(key.id.as_u128())).await.unwrap();
         let account = owner.clone();
@@ -73,11 +79,11 @@ pub async fn revoked_and_suspended_are_found(factory: Factory) {
     storage.accounts.create(account(1)).await.unwrap();
     storage.keys.create(key(1, account(1).id)).await.unwrap();
     storage.keys.revoke(KeyId::from_u128(1), at(5)).await.unwrap();
-    storage
-        .accounts
-        .set_state(account(1).id, AccountState::Suspended)
-        .await
-        .unwrap();
+    let change = AccountChange {
+        state: Some(AccountState::Suspended),
+        ..AccountChange::default()
+    };
+    storage.accounts.change(account(1).id, change).await.unwrap();
     let found = storage.keys.find(prefix(1)).await.unwrap().unwrap();
     assert_eq!(found.key.state, KeyState::Revoked);
     assert_eq!(found.key.revoked_at, Some(at(5)));
@@ -158,6 +164,35 @@ pub async fn quota_counts_keys_not_revoked(factory: Factory) {
         StorageErrorKind::Conflict
     );
     assert_eq!(storage.keys.list(account(1).id).await.unwrap().len(), 4);
+}
+
+/// An account's own limit counts instead of the quota, whether it is higher or lower.
+pub async fn own_limit_replaces_the_quota(factory: Factory) {
+    let storage = factory.open().await;
+    storage.accounts.create(account(1)).await.unwrap();
+    let limited = |number: u128| {
+        let mut new = key(number, account(1).id);
+        new.quota = 2;
+        new
+    };
+    let limit = |keys: Option<u32>| AccountChange {
+        keys: Some(keys),
+        ..AccountChange::default()
+    };
+    for (own, number, fits) in [
+        (Some(0), 1, false),
+        (None, 1, true),
+        (Some(1), 2, false),
+        (Some(3), 2, true),
+        (Some(3), 3, true),
+        (Some(3), 4, false),
+        (None, 4, false),
+    ] {
+        storage.accounts.change(account(1).id, limit(own)).await.unwrap();
+        let created = storage.keys.create(limited(number)).await;
+        assert_eq!(created.is_ok(), fits, "{own:?} {number}");
+    }
+    assert_eq!(storage.keys.list(account(1).id).await.unwrap().len(), 3);
 }
 
 /// 64 creations at once leave an account with exactly its 50 keys.

@@ -15,7 +15,9 @@ mod books;
 mod samples;
 
 pub mod account;
+pub mod admin;
 pub mod audit;
+pub mod audit_log;
 pub mod concurrency;
 pub mod counter;
 pub mod engine;
@@ -24,6 +26,7 @@ pub mod hold;
 pub mod idempotency;
 pub mod key;
 pub mod lot;
+pub mod member;
 pub mod notice;
 pub mod plan;
 pub mod price;
@@ -79,10 +82,10 @@ impl Factory {
 macro_rules! conformance_tests {
     ($run:path) => {
         $crate::conformance_tests! { @each $run;
-            account: create_then_get, create_twice_is_a_conflict, list_pages_in_order_of_id, limits_are_replaced,
-                state_is_set, unknown_account_is_not_found;
+            account: create_then_get, create_twice_is_a_conflict, list_pages_in_order_of_id, changes_are_of_what_is_said,
+                changes_at_once_are_all_kept, unknown_account_is_not_found;
             key: create_then_find, unknown_digest_finds_nothing, compat_is_changed, revoked_and_suspended_are_found, list_is_of_one_account,
-                unknown_account_is_not_found, same_id_or_digest_is_a_conflict, quota_counts_keys_not_revoked,
+                unknown_account_is_not_found, same_id_or_digest_is_a_conflict, quota_counts_keys_not_revoked, own_limit_replaces_the_quota,
                 quota_holds_under_concurrency, first_revocation_stays, unknown_key_is_not_found;
             hold: amount_moves_from_credits, denied_writes_nothing, last_credit_is_spendable, unknown_account_is_not_found,
                 used_id_is_a_conflict, free_hold_writes_no_transfer, negative_amount_is_refused;
@@ -114,7 +117,8 @@ macro_rules! conformance_tests {
             usage: row_keeps_everything, newest_first_in_pages, every_filter, filters_join,
                 rows_are_of_one_account;
             total: sums_by_group, no_rows_no_groups, sums_every_class;
-            price: recorded_then_read, recorded_stays_as_it_is, unknown_version_is_none;
+            price: recorded_then_read, recorded_stays_as_it_is, unknown_version_is_none, newest_change_is_in_force,
+                same_version_is_no_change;
             refund: charge_becomes_a_lot, no_more_than_the_charge_is_given_back, same_id_is_one_refund,
                 allowance_goes_back_to_its_open_week, allowance_of_a_closed_week_is_not_given_back,
                 call_without_a_row_is_not_found, survives_reopening, refunds_at_once_give_back_no_more,
@@ -128,6 +132,9 @@ macro_rules! conformance_tests {
             idempotency: one_claim_is_first, answer_is_kept_for_the_same_request, released_key_is_claimed_anew,
                 abandoned_and_expired_claims_are_void, keys_are_of_one_account, sweep_deletes_what_expired;
             audit: shows_every_book, empty_database_shows_nothing;
+            admin: create_then_find, names_ids_and_digests_are_used_once, first_revocation_stays;
+            audit_log: appended_then_read_in_pages, every_filter;
+            member: added_then_listed, changed_and_removed, an_owner_remains, owners_removed_at_once_leave_one;
             engine: answers_and_is_named, what_is_written_is_there_after_reopening, open_hold_survives_reopening;
         }
     };
@@ -170,7 +177,9 @@ mod tests {
         let listed = include_str!("mod.rs");
         let files = [
             ("account", include_str!("account.rs")),
+            ("admin", include_str!("admin.rs")),
             ("audit", include_str!("audit.rs")),
+            ("audit_log", include_str!("audit_log.rs")),
             ("concurrency", include_str!("concurrency.rs")),
             ("counter", include_str!("counter.rs")),
             ("engine", include_str!("engine.rs")),
@@ -179,6 +188,7 @@ mod tests {
             ("idempotency", include_str!("idempotency.rs")),
             ("key", include_str!("key.rs")),
             ("lot", include_str!("lot.rs")),
+            ("member", include_str!("member.rs")),
             ("plan", include_str!("plan.rs")),
             ("price", include_str!("price.rs")),
             ("refund", include_str!("refund.rs")),

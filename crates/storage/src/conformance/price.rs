@@ -1,10 +1,10 @@
 //! [`crate::PriceStore`].
 
-use tollgate_types::{Credits, PriceVersion, Prices, Unit};
+use tollgate_types::{AuditId, Credits, PriceVersion, Prices, Unit};
 
 use super::samples::{START, at, nanos};
 use super::{Books, Factory};
-use crate::PriceRecord;
+use crate::{PriceChange, PriceRecord};
 
 fn record(version: u64, input: i64) -> PriceRecord {
     PriceRecord {
@@ -82,4 +82,61 @@ pub async fn unknown_version_is_none(factory: Factory) {
             None
         );
     }
+}
+
+fn change(number: u128, record: &PriceRecord) -> PriceChange {
+    PriceChange {
+        id: AuditId::from_u128(number),
+        model: record.model.clone(),
+        version: record.version,
+        at: at(u64::try_from(number).unwrap_or(0)),
+        actor: format!("jo-{number}"),
+    }
+}
+
+fn of_model(model: &str, version: u64, input: i64) -> PriceRecord {
+    PriceRecord {
+        model: model.to_owned(),
+        ..record(version, input)
+    }
+}
+
+/// What was put in force last is in force, also when it was in force before; the history has every change.
+pub async fn newest_change_is_in_force(factory: Factory) {
+    let storage = factory.open().await;
+    let prices = &storage.prices;
+    assert_eq!(prices.in_force().await.unwrap(), []);
+    let (cheap, dear) = (of_model("b/x", 1, 5), of_model("b/x", u64::MAX, 50));
+    let other = of_model("a/y", 7, 3);
+    let both = vec![cheap.clone(), other.clone()];
+    let changes = vec![change(1, &cheap), change(2, &other)];
+    prices.put_in_force(both, changes).await.unwrap();
+    assert_eq!(prices.in_force().await.unwrap(), [other.clone(), cheap.clone()]);
+    let changes = vec![change(3, &dear)];
+    prices.put_in_force(vec![dear.clone()], changes).await.unwrap();
+    assert_eq!(prices.in_force().await.unwrap(), [other.clone(), dear.clone()]);
+    let changes = vec![change(4, &cheap)];
+    prices.put_in_force(vec![cheap.clone()], changes).await.unwrap();
+    assert_eq!(prices.in_force().await.unwrap(), [other, cheap.clone()]);
+    let whole = [
+        (change(4, &cheap), cheap.clone()),
+        (change(3, &dear), dear),
+        (change(1, &cheap), cheap),
+    ];
+    assert_eq!(prices.history("b/x", 9).await.unwrap(), whole);
+    assert_eq!(prices.history("b/x", 2).await.unwrap(), whole[..2]);
+    assert_eq!(prices.history("b/z", 9).await.unwrap(), []);
+}
+
+/// Prices that are in force stay in force since they were put there.
+pub async fn same_version_is_no_change(factory: Factory) {
+    let storage = factory.open().await;
+    let prices = &storage.prices;
+    let same = record(1, 5);
+    for number in [1, 2] {
+        let changes = vec![change(number, &same)];
+        prices.put_in_force(vec![same.clone()], changes).await.unwrap();
+    }
+    let history = prices.history(&same.model, 9).await.unwrap();
+    assert_eq!(history, [(change(1, &same), same)]);
 }

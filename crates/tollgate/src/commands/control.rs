@@ -1,7 +1,7 @@
 //! Commands that a running server carries out when there is one: accounts, keys, credits, models, the ledger, statements.
 
-use tollgate_server::control::view::{CheckView, Reply};
-use tollgate_server::control::{self, Command, GrantWish, RunError, SubscriptionWish};
+use tollgate_server::control::view::{BalanceView, CheckView, Reply};
+use tollgate_server::control::{self, AccountWish, Command, GrantWish, RunError, SubscriptionWish};
 use tollgate_types::{Error, ErrorCode};
 
 use super::start;
@@ -23,14 +23,37 @@ pub fn accounts(place: Place, command: Accounts, printer: &Printer) -> Result<Ex
     let created = matches!(command, Accounts::Create { .. });
     let command = match command {
         Accounts::Create { name } => Command::CreateAccount { name },
-        Accounts::List => Command::ListAccounts,
-        Accounts::Show { id } => Command::ShowAccount { id },
-        Accounts::SetLimits { id, limits } => Command::SetLimits {
-            id,
-            rpm: limits.rpm,
-            tpm: limits.tpm,
+        Accounts::List => Command::ListAccounts {
+            after: None,
+            limit: None,
         },
-        Accounts::Suspend { id, resume } => Command::Suspend { id, resume },
+        Accounts::Show { id } => Command::ShowAccount { id },
+        Accounts::Rename { id, name } => Command::ChangeAccount {
+            id,
+            change: AccountWish {
+                name: Some(name),
+                ..AccountWish::default()
+            },
+        },
+        Accounts::SetLimits { id, limits } => Command::ChangeAccount {
+            id,
+            change: AccountWish {
+                rpm: limits.rpm,
+                tpm: limits.tpm,
+                keys: limits.keys,
+                gpus: limits.gpus,
+                agents: limits.agents,
+                chats: limits.chats,
+                ..AccountWish::default()
+            },
+        },
+        Accounts::Suspend { id, resume } => Command::ChangeAccount {
+            id,
+            change: AccountWish {
+                suspended: Some(!resume),
+                ..AccountWish::default()
+            },
+        },
     };
     match send(place, command, KNOWN_ACCOUNTS)? {
         // Nothing but the id, so that a shell can take it: id=$(tollgate accounts create acme).
@@ -107,6 +130,7 @@ pub fn credits(place: Place, command: Credit, printer: &Printer) -> Result<Exit,
         Credit::Grant { id, amount, terms } => Command::Grant {
             account: id,
             grant: GrantWish {
+                key: terms.id,
                 amount,
                 promotion: terms.kind == Kind::Promotion,
                 expires_in_days: terms.expires_in_days,
@@ -123,6 +147,7 @@ pub fn credits(place: Place, command: Credit, printer: &Printer) -> Result<Exit,
             key,
         } => Command::Refund {
             request,
+            account: None,
             amount,
             reason,
             key,
@@ -137,6 +162,16 @@ pub fn credits(place: Place, command: Credit, printer: &Printer) -> Result<Exit,
     };
     match send(place, command, known)? {
         Reply::Balance(balance) => printer.answer(&balance, || tables::balance(&balance))?,
+        Reply::Granted(granted) => {
+            let balance = BalanceView {
+                credits: granted.credits,
+                held: granted.held,
+            };
+            printer.answer(&granted, || tables::balance(&balance))?;
+            if granted.repeated {
+                printer.hint("It was granted before; nothing was granted now.");
+            }
+        }
         Reply::Lots(lots) => {
             printer.answer(&lots, || tables::lots(&lots))?;
             if lots.is_empty() {
@@ -281,7 +316,8 @@ pub(super) fn unexpected(reply: &Reply) -> Failure {
     let kind = match reply {
         Reply::CreatedKey(_) | Reply::Key(_) | Reply::Keys(_) => "about keys",
         Reply::Account(_) | Reply::Accounts(_) | Reply::Balance(_) => "about accounts",
-        Reply::Lots(_)
+        Reply::Granted(_)
+        | Reply::Lots(_)
         | Reply::Refund(_)
         | Reply::Withdrawal(_)
         | Reply::Page(_)
@@ -294,8 +330,13 @@ pub(super) fn unexpected(reply: &Reply) -> Failure {
         Reply::Transfers(_) | Reply::UsageRows(_) | Reply::Statement(_) => "about the books",
         Reply::Models(_) => "about models",
         Reply::Check(_) => "about the ledger",
-        Reply::Audit(_) => "about charges",
+        Reply::LedgerAudit(_) => "about charges",
         Reply::Receipt(_) => "about a charge",
+        Reply::CreatedAdmin(_) | Reply::Admin(_) | Reply::Admins(_) => "about administrators",
+        Reply::Audit(_) => "about the audit log",
+        Reply::Member(_) | Reply::Members(_) => "about members",
+        Reply::Providers(_) => "about providers",
+        Reply::Prices(_) | Reply::PriceHistory(_) | Reply::PriceCheck(_) => "about prices",
     };
     Failure::failed(format!(
         "The server answered {kind}, which was not asked. Use the command line of the server's own version."

@@ -33,7 +33,10 @@ pub fn export(place: Place, command: &Export, rows: Rows) -> Result<Exit, Failur
     let mut accounts = Vec::new();
     let first = match command.account {
         Some(account) => page(rows, account, command, None),
-        None => Command::ListAccounts,
+        None => Command::ListAccounts {
+            after: None,
+            limit: None,
+        },
     };
     let mut failure = None;
     let next = |reply: Reply| match answered(reply, rows, command, &mut accounts, &mut out) {
@@ -71,6 +74,7 @@ fn page(rows: Rows, account: AccountId, command: &Export, after: Option<&Reply>)
                 Some(Reply::UsageRows(page)) => page.last().map(|row| row.id),
                 _ => None,
             },
+            limit: None,
         },
     }
 }

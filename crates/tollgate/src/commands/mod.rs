@@ -1,5 +1,6 @@
 //! One file for each kind of command. None of them decides anything: they call the server crate and print.
 
+mod admin;
 mod alerts;
 mod check;
 mod control;
@@ -64,9 +65,14 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Command::Ledger(Ledger::Check { reprice }) => control::check_ledger(place, reprice, &printer),
         Command::Usage(Usage::Export(command)) => export::export(place, &command, Rows::Usage),
         Command::Statements(command) => control::statements(place, command, &printer),
+        Command::Providers(command) => admin::providers(place, command, &printer),
+        Command::Prices(command) => admin::prices(place, command, &printer),
+        Command::Members(command) => admin::members(place, command, &printer),
+        Command::Admins(command) => admin::admins(place, command, &printer),
+        Command::Audit(command) => admin::audit(place, command, &printer),
         Command::Config(command) => check::settings(place, command, &printer),
         Command::Doctor => check::doctor(place, &printer),
-        Command::Openapi => openapi::document(&printer),
+        Command::Openapi { admin } => openapi::document(admin, &printer),
     }
 }
 

@@ -26,7 +26,7 @@ pub fn audit(place: Place, scope: AuditScope, printer: &Printer) -> Result<Exit,
         Command::AuditLedger { account, from, to },
         super::control::KNOWN_ACCOUNTS,
     )? {
-        Reply::Audit(audit) => {
+        Reply::LedgerAudit(audit) => {
             printer.answer(&audit, || receipts::audit(&audit))?;
             Ok(if audit.clean { Exit::Fine } else { Exit::Faults })
         }

@@ -1,13 +1,13 @@
 //! Receipts and what shows that they are right, for people.
 
 use tollgate_server::control::TransferView;
-use tollgate_server::control::receipts::{AuditView, ReceiptView, VerifyView};
+use tollgate_server::control::receipts::{LedgerAuditView, ReceiptView, VerifyView};
 use tollgate_types::Credits;
 
 use super::tables::{aligned, shown};
 
 /// What an audit found.
-pub fn audit(audit: &AuditView) -> String {
+pub fn audit(audit: &LedgerAuditView) -> String {
     let verdict = match audit.difference_count {
         0 => "Every charge comes out as the books have it.\n".to_owned(),
         count => format!("{count} figures come out otherwise. docs/money.md has the arithmetic.\n"),

@@ -20,6 +20,10 @@ pub fn account(account: &AccountView) -> String {
         ["state", &account.state].map(str::to_owned),
         ["rpm".to_owned(), or_default(account.rpm)],
         ["tpm".to_owned(), or_default(account.tpm)],
+        ["keys".to_owned(), or_default(account.keys)],
+        ["gpus".to_owned(), or_default(account.gpus)],
+        ["agents".to_owned(), or_default(account.agents)],
+        ["chats".to_owned(), or_default(account.chats)],
         ["created", &account.created_at].map(str::to_owned),
     ];
     if let Some(balance) = account.balance {
@@ -406,7 +410,7 @@ fn or_default(limit: Option<impl ToString>) -> String {
     limit.map_or_else(|| BY_DEFAULT.to_owned(), |limit| limit.to_string())
 }
 
-fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+pub(super) fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
     let mut all = vec![head.map(str::to_owned)];
     all.extend(rows);
     // A heading over nothing tells nobody anything.

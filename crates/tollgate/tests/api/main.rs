@@ -14,6 +14,7 @@
 )]
 
 mod a_month;
+mod admin;
 mod alerts;
 mod auth;
 mod azure;

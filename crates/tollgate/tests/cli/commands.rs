@@ -98,10 +98,13 @@ fn credits(installation: &Installation, id: &str) {
         installation.json(&["credits", "balance", id]),
         json!({"credits": "0", "held": "0"})
     );
-    assert_eq!(
-        installation.json(&["credits", "grant", id, "12.5"]),
-        json!({"credits": "12.5", "held": "0"})
-    );
+    for repeated in [false, true] {
+        let granted = installation.json(&["credits", "grant", id, "12.5", "--id", "invoice-17"]);
+        assert_eq!(
+            (&granted["credits"], &granted["held"], &granted["repeated"]),
+            (&json!("12.5"), &json!("0"), &json!(repeated))
+        );
+    }
     installation.fine(&["credits", "grant", id, "0.000000001"]);
     let shown = installation.json(&["accounts", "show", id]);
     assert_eq!(shown["balance"], json!({"credits": "12.500000001", "held": "0"}));

@@ -47,6 +47,15 @@ impl Request {
         Self::post(target, body.to_string()).header("content-type", "application/json")
     }
 
+    /// The same with another method.
+    #[must_use]
+    pub fn with_method(self, method: &str) -> Self {
+        Self {
+            method: method.to_owned(),
+            ..self
+        }
+    }
+
     /// With `authorization: Bearer KEY`.
     #[must_use]
     pub fn key(self, key: &str) -> Self {

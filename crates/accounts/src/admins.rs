@@ -1,0 +1,147 @@
+//! From a token to the administrator that it belongs to. Nothing is remembered: whoever administers asks seldom, and a
+//! revocation holds at once on every node.
+
+use std::sync::Arc;
+
+use tollgate_storage::{Admin, AdminStore, Role, StorageErrorKind};
+use tollgate_types::id::IdSource;
+use tollgate_types::{AdminId, Clock, Error, ErrorCode};
+
+use crate::keys::KeyError;
+use crate::secret::{Pepper, SecretKey, TokenShape, same_digest};
+
+/// Names that the audit log has for those who are no administrators.
+const RESERVED: [&str; 2] = ["cli", "settings"];
+
+/// Makes, finds and revokes administrators.
+pub struct Admins {
+    shape: TokenShape,
+    pepper: Pepper,
+    store: Arc<dyn AdminStore>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<IdSource>,
+}
+
+impl Admins {
+    /// Administrators kept in `store`.
+    pub fn new(
+        shape: TokenShape,
+        pepper: Pepper,
+        store: Arc<dyn AdminStore>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<IdSource>,
+    ) -> Self {
+        Self {
+            shape,
+            pepper,
+            store,
+            clock,
+            ids,
+        }
+    }
+
+    /// What this installation's tokens look like.
+    pub fn shape(&self) -> &TokenShape {
+        &self.shape
+    }
+
+    /// The administrator who presents `token`.
+    pub async fn authenticate(&self, token: &str) -> Result<Admin, KeyError> {
+        if !self.shape.fits(token) {
+            return Err(KeyError::Invalid);
+        }
+        let digest = self.pepper.digest(token);
+        let mut prefix = [0; 16];
+        prefix.copy_from_slice(&digest[..16]);
+        let found = self.store.find(prefix).await;
+        let found = found.map_err(|error| KeyError::Storage(Arc::new(error)))?;
+        let genuine = found.filter(|admin| same_digest(&admin.digest, &digest));
+        genuine
+            .filter(|admin| admin.revoked_at.is_none())
+            .ok_or(KeyError::Invalid)
+    }
+
+    /// Makes an administrator. The token in the clear is in the answer and nowhere else.
+    pub async fn create(&self, name: &str, role: Role) -> Result<(Admin, SecretKey), Error> {
+        check_name(name)?;
+        let secret = self.shape.generate();
+        let secret = secret.map_err(|error| Error::internal(error.to_string()))?;
+        let now = self.clock.now();
+        let admin = Admin {
+            id: AdminId::from_u128(self.ids.next(now)),
+            name: name.to_owned(),
+            role,
+            digest: self.pepper.digest(secret.reveal()),
+            last4: secret.last4().to_owned(),
+            created_at: now,
+            revoked_at: None,
+        };
+        let stored = self.store.create(admin.clone()).await;
+        stored.map_err(|error| match error.kind {
+            StorageErrorKind::Conflict => {
+                let message =
+                    "There is an administrator of this name. Revoke that one first, or take another name.";
+                Error::new(ErrorCode::Conflict, message).with_param("name")
+            }
+            _ => Error::internal(error),
+        })?;
+        Ok((admin, secret))
+    }
+
+    /// Every administrator, those that are revoked included.
+    pub async fn list(&self) -> Result<Vec<Admin>, Error> {
+        self.store.list().await.map_err(Error::internal)
+    }
+
+    /// Revokes an administrator for ever.
+    pub async fn revoke(&self, id: AdminId) -> Result<Admin, Error> {
+        let revoked = self.store.revoke(id, self.clock.now()).await;
+        revoked.map_err(|error| match error.kind {
+            StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such administrator."),
+            _ => Error::internal(error),
+        })
+    }
+}
+
+/// A name stands in the audit log, so it is plain and nobody else's.
+fn check_name(name: &str) -> Result<(), Error> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._@-".contains(c);
+    let problem = if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
+        "An administrator's name has 1 to 64 characters: small letters, digits, and any of . _ @ -"
+    } else if RESERVED.contains(&name) {
+        "This name is the command line's or the settings' in the audit log. Take another one."
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorCode::InvalidParameter, problem).with_param("name"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain_and_nobody_elses() {
+        let longest = "a".repeat(64);
+        for name in ["jo", "jo@example.com", "on-call.2", longest.as_str()] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        let too_long = "a".repeat(65);
+        for name in [
+            "",
+            "Jo",
+            "jo smith",
+            "jo\n",
+            "cli",
+            "settings",
+            "é",
+            too_long.as_str(),
+        ] {
+            assert_eq!(
+                check_name(name).unwrap_err().param.as_deref(),
+                Some("name"),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Members. One connection writes, so what is counted is what is changed.
+
+use async_trait::async_trait;
+use sqlx::sqlite::SqliteConnection;
+use tollgate_storage::{Member, MemberRole, MemberStore, Result, StorageError};
+use tollgate_types::{AccountId, MemberId};
+
+use super::Sqlite;
+use super::account::{self, conflict};
+use crate::rows::admin::MemberColumns;
+use crate::rows::{id_bytes, storage_error};
+
+const ADD: &str = "INSERT INTO member (id, account_id, email, role, created_at) VALUES ($1, $2, $3, $4, $5)";
+const LIST: &str = "SELECT * FROM member WHERE account_id = $1 ORDER BY id";
+const SET_ROLE: &str = "UPDATE member SET role = $2 WHERE id = $1";
+const REMOVE: &str = "DELETE FROM member WHERE id = $1";
+
+#[async_trait]
+impl MemberStore for Sqlite {
+    async fn add(&self, member: Member) -> Result<()> {
+        self.write(move |connection| Box::pin(add(connection, member)), |()| ())
+            .await
+    }
+
+    async fn list(&self, account: AccountId) -> Result<Vec<Member>> {
+        self.read(move |connection| Box::pin(list(connection, account)))
+            .await
+    }
+
+    async fn set_role(&self, account: AccountId, id: MemberId, role: MemberRole) -> Result<Member> {
+        self.write(
+            move |connection| Box::pin(set_role(connection, account, id, role)),
+            |member| member,
+        )
+        .await
+    }
+
+    async fn remove(&self, account: AccountId, id: MemberId) -> Result<Member> {
+        self.write(
+            move |connection| Box::pin(remove(connection, account, id)),
+            |member| member,
+        )
+        .await
+    }
+}
+
+async fn add(connection: &mut SqliteConnection, member: Member) -> Result<()> {
+    if account::get(connection, member.account).await?.is_none() {
+        return Err(StorageError::not_found(member.account));
+    }
+    let insert = sqlx::query(ADD)
+        .bind(id_bytes(member.id.as_u128()))
+        .bind(id_bytes(member.account.as_u128()))
+        .bind(member.email)
+        .bind(member.role.as_str())
+        .bind(member.created_at.as_micros());
+    insert.execute(connection).await.map_err(storage_error)?;
+    Ok(())
+}
+
+async fn list(connection: &mut SqliteConnection, account: AccountId) -> Result<Vec<Member>> {
+    let rows: Vec<MemberColumns> = sqlx::query_as(LIST)
+        .bind(id_bytes(account.as_u128()))
+        .fetch_all(connection)
+        .await
+        .map_err(storage_error)?;
+    rows.into_iter().map(Member::try_from).collect()
+}
+
+/// The member, who may stop to be an owner.
+async fn replaceable(connection: &mut SqliteConnection, account: AccountId, id: MemberId) -> Result<Member> {
+    let members = list(connection, account).await?;
+    match MemberRole::last_owner(&members) == Some(id) {
+        true => Err(conflict("it is the last owner")),
+        false => find(members, id),
+    }
+}
+
+fn find(members: Vec<Member>, id: MemberId) -> Result<Member> {
+    let found = members.into_iter().find(|member| member.id == id);
+    found.ok_or_else(|| StorageError::not_found(id))
+}
+
+async fn set_role(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    id: MemberId,
+    role: MemberRole,
+) -> Result<Member> {
+    let member = match role {
+        MemberRole::Owner => find(list(connection, account).await?, id)?,
+        _ => replaceable(connection, account, id).await?,
+    };
+    let update = sqlx::query(SET_ROLE)
+        .bind(id_bytes(id.as_u128()))
+        .bind(role.as_str());
+    update.execute(connection).await.map_err(storage_error)?;
+    Ok(member)
+}
+
+async fn remove(connection: &mut SqliteConnection, account: AccountId, id: MemberId) -> Result<Member> {
+    let member = replaceable(connection, account, id).await?;
+    let delete = sqlx::query(REMOVE).bind(id_bytes(id.as_u128()));
+    delete.execute(connection).await.map_err(storage_error)?;
+    Ok(member)
+}
+
+/// Every statement of this file.
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[ADD, LIST, SET_ROLE, REMOVE];

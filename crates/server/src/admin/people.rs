@@ -1,0 +1,263 @@
+//! Administrators, the members of accounts, and what was changed by whom.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use tollgate_edge::{ApiError, ErrorBody, Operator, Query};
+use tollgate_types::Error;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::AdminApi;
+use super::answer::{List, carried_out, id};
+use super::body::{Body, Members, Read};
+use super::query;
+use crate::control::Command;
+use crate::control::view::admin::{AdminView, AuditView, CreatedAdminView, MemberView};
+
+/// The routes of this group.
+pub(super) fn routes() -> OpenApiRouter<AdminApi> {
+    OpenApiRouter::new()
+        .routes(routes!(get_own_admin))
+        .routes(routes!(list_admins, create_admin))
+        .routes(routes!(revoke_admin))
+        .routes(routes!(list_audit_log))
+        .routes(routes!(list_members, add_member))
+        .routes(routes!(change_member, remove_member))
+}
+
+/// The administrator whose token the request has.
+#[utoipa::path(
+    get, path = "/admin/v1/me", tag = "People", operation_id = "get_own_admin",
+    responses((status = 200, body = AdminView), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn get_own_admin(operator: Operator) -> Json<AdminView> {
+    Json(AdminView::of(&operator.admin))
+}
+
+/// Administrators, those that are revoked, too.
+#[utoipa::path(
+    get, path = "/admin/v1/admins", tag = "People", operation_id = "list_admins",
+    responses((status = 200, body = List<AdminView>), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn list_admins(
+    operator: Operator,
+    State(api): State<AdminApi>,
+) -> Result<Json<List<AdminView>>, ApiError> {
+    let admins = carried_out!(api, operator, Command::ListAdmins, Admins);
+    Ok(Json(List::whole(admins)))
+}
+
+/// An administrator to be made.
+#[derive(Debug, ToSchema)]
+struct NewAdmin {
+    /// The name in the audit log: 1 to 64 small letters, digits, and any of . _ @ -
+    name: String,
+    /// `viewer`, `support`, `billing` or `owner`.
+    role: String,
+}
+
+impl Read for NewAdmin {
+    fn read(members: &mut Members) -> Result<Self, Error> {
+        Ok(Self {
+            name: members.required("name", "a name of 1 to 64 characters")?,
+            role: members.required("role", "'viewer', 'support', 'billing' or 'owner'")?,
+        })
+    }
+}
+
+/// Makes an administrator and answers the token. It is shown this once and cannot be read again.
+#[utoipa::path(
+    post, path = "/admin/v1/admins", tag = "People", operation_id = "create_admin", request_body = NewAdmin,
+    responses((status = 200, body = CreatedAdminView), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn create_admin(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Body(NewAdmin { name, role }): Body<NewAdmin>,
+) -> Result<Json<CreatedAdminView>, ApiError> {
+    let command = Command::CreateAdmin { name, role };
+    Ok(Json(carried_out!(api, operator, command, CreatedAdmin)))
+}
+
+/// Revokes an administrator for ever, at once on every node.
+#[utoipa::path(
+    delete, path = "/admin/v1/admins/{id}", tag = "People", operation_id = "revoke_admin",
+    params(("id" = String, Path, description = "The administrator.")),
+    responses((status = 200, body = AdminView), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn revoke_admin(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Path(admin): Path<String>,
+) -> Result<Json<AdminView>, ApiError> {
+    let id = id(&admin, "administrator")?;
+    Ok(Json(carried_out!(
+        api,
+        operator,
+        Command::RevokeAdmin { id },
+        Admin
+    )))
+}
+
+/// Which changes.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct AuditQuery {
+    /// Those about this account.
+    account: Option<String>,
+    /// Those of this name: an administrator's, `cli` for the command line, `settings` for the settings file.
+    actor: Option<String>,
+    /// Those that did this, such as `credits.grant`.
+    action: Option<String>,
+    /// Those at or after this instant: RFC 3339 (`2026-11-20T00:00:00Z`) or a date (`2026-11-20`).
+    since: Option<String>,
+    /// Lines on a page, 1 to 100; 20 when it is not said.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<u32>,
+    /// The `id` of the last line of the page before.
+    after: Option<String>,
+}
+
+/// What was changed by whom, and what was tried, newest first.
+#[utoipa::path(
+    get, path = "/admin/v1/audit-log", tag = "People", operation_id = "list_audit_log", params(AuditQuery),
+    responses((status = 200, body = List<AuditView>), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn list_audit_log(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Query(query): Query<AuditQuery>,
+) -> Result<Json<List<AuditView>>, ApiError> {
+    let limit = query::limit(query.limit)?;
+    let command = Command::ListAudit {
+        account: query::id("account", query.account)?,
+        actor: query.actor,
+        action: query.action,
+        since: query::instant("since", query.since)?,
+        before: query::id("after", query.after)?,
+        limit: limit + 1,
+    };
+    let entries = carried_out!(api, operator, command, Audit);
+    Ok(Json(List::page(entries, limit)))
+}
+
+/// The members of an account.
+#[utoipa::path(
+    get, path = "/admin/v1/accounts/{id}/members", tag = "People", operation_id = "list_members",
+    params(("id" = String, Path, description = "The account.")),
+    responses((status = 200, body = List<MemberView>), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn list_members(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Path(account): Path<String>,
+) -> Result<Json<List<MemberView>>, ApiError> {
+    let account = id(&account, "account")?;
+    let members = carried_out!(api, operator, Command::ListMembers { account }, Members);
+    Ok(Json(List::whole(members)))
+}
+
+/// A member to be added.
+#[derive(Debug, ToSchema)]
+struct NewMember {
+    /// Address; once in an account.
+    email: String,
+    /// `owner`, `admin`, `member` or `viewer`.
+    role: String,
+}
+
+impl Read for NewMember {
+    fn read(members: &mut Members) -> Result<Self, Error> {
+        Ok(Self {
+            email: members.required("email", "an address such as jo@example.com")?,
+            role: members.required("role", MEMBER_ROLES)?,
+        })
+    }
+}
+
+const MEMBER_ROLES: &str = "'owner', 'admin', 'member' or 'viewer'";
+
+/// Adds a member to an account.
+#[utoipa::path(
+    post, path = "/admin/v1/accounts/{id}/members", tag = "People", operation_id = "add_member",
+    params(("id" = String, Path, description = "The account.")), request_body = NewMember,
+    responses((status = 200, body = MemberView), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn add_member(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Path(account): Path<String>,
+    Body(NewMember { email, role }): Body<NewMember>,
+) -> Result<Json<MemberView>, ApiError> {
+    let command = Command::AddMember {
+        account: id(&account, "account")?,
+        email,
+        role,
+    };
+    Ok(Json(carried_out!(api, operator, command, Member)))
+}
+
+/// What is to become of a member.
+#[derive(Debug, ToSchema)]
+struct MemberPatch {
+    /// `owner`, `admin`, `member` or `viewer`.
+    role: String,
+}
+
+impl Read for MemberPatch {
+    fn read(members: &mut Members) -> Result<Self, Error> {
+        let role = members.required("role", MEMBER_ROLES)?;
+        Ok(Self { role })
+    }
+}
+
+/// Changes what a member may do with the account. The last owner stays one.
+#[utoipa::path(
+    patch, path = "/admin/v1/accounts/{id}/members/{member}", tag = "People", operation_id = "change_member",
+    params(("id" = String, Path, description = "The account."), ("member" = String, Path, description = "The member.")),
+    request_body = MemberPatch,
+    responses((status = 200, body = MemberView), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn change_member(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Path((account, member)): Path<(String, String)>,
+    Body(MemberPatch { role }): Body<MemberPatch>,
+) -> Result<Json<MemberView>, ApiError> {
+    let command = Command::SetMemberRole {
+        account: id(&account, "account")?,
+        id: id(&member, "member")?,
+        role,
+    };
+    Ok(Json(carried_out!(api, operator, command, Member)))
+}
+
+/// Removes a member from an account. The last owner stays.
+#[utoipa::path(
+    delete, path = "/admin/v1/accounts/{id}/members/{member}", tag = "People", operation_id = "remove_member",
+    params(("id" = String, Path, description = "The account."), ("member" = String, Path, description = "The member.")),
+    responses((status = 200, body = MemberView), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn remove_member(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Path((account, member)): Path<(String, String)>,
+) -> Result<Json<MemberView>, ApiError> {
+    let command = Command::RemoveMember {
+        account: id(&account, "account")?,
+        id: id(&member, "member")?,
+    };
+    Ok(Json(carried_out!(api, operator, command, Member)))
+}

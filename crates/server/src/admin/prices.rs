@@ -1,0 +1,86 @@
+//! Prices, which are in force, and whether those of the settings can be meant.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use tollgate_edge::{ApiError, ErrorBody, Operator};
+use tollgate_types::Error;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::AdminApi;
+use super::answer::{List, carried_out};
+use super::body::{Body, Members, Read};
+use crate::control::Command;
+use crate::control::view::prices::{PriceChangeView, PriceCheckView, PriceView};
+
+/// The routes of this group.
+pub(super) fn routes() -> OpenApiRouter<AdminApi> {
+    OpenApiRouter::new()
+        .routes(routes!(list_prices))
+        .routes(routes!(get_price_history))
+        .routes(routes!(check_prices))
+}
+
+/// The prices in force of every model that ever had any.
+#[utoipa::path(
+    get, path = "/admin/v1/prices", tag = "Prices", operation_id = "list_prices",
+    responses((status = 200, body = List<PriceView>), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn list_prices(
+    operator: Operator,
+    State(api): State<AdminApi>,
+) -> Result<Json<List<PriceView>>, ApiError> {
+    let prices = carried_out!(api, operator, Command::ListPrices, Prices);
+    Ok(Json(List::whole(prices)))
+}
+
+/// The last hundred changes of a model's prices, newest first.
+#[utoipa::path(
+    get, path = "/admin/v1/prices/{*model}", tag = "Prices", operation_id = "get_price_history",
+    params(("model" = String, Path, description = "The model's id, slashes included.")),
+    responses((status = 200, body = List<PriceChangeView>), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn get_price_history(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Path(model): Path<String>,
+) -> Result<Json<List<PriceChangeView>>, ApiError> {
+    let command = Command::ShowPrices { model };
+    let changes = carried_out!(api, operator, command, PriceHistory);
+    Ok(Json(List::whole(changes)))
+}
+
+/// How the prices of the settings are looked at.
+#[derive(Debug, ToSchema)]
+struct PriceCheck {
+    /// Puts them in force, however far they are from those before, so that the next reload takes them.
+    force: Option<bool>,
+}
+
+impl Read for PriceCheck {
+    fn read(members: &mut Members) -> Result<Self, Error> {
+        let force = members.optional("force", "true or false")?;
+        Ok(Self { force })
+    }
+}
+
+/// Compares the prices in the server's settings file with those in force.
+#[utoipa::path(
+    post, path = "/admin/v1/price-checks", tag = "Prices", operation_id = "check_prices", request_body = PriceCheck,
+    responses((status = 200, body = PriceCheckView), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn check_prices(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Body(wish): Body<PriceCheck>,
+) -> Result<Json<PriceCheckView>, ApiError> {
+    let command = Command::CheckPrices {
+        proposed: api.settings.prices().await?,
+        force: wish.force.unwrap_or(false),
+    };
+    Ok(Json(carried_out!(api, operator, command, PriceCheck)))
+}

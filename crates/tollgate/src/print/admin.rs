@@ -1,0 +1,125 @@
+//! Tables about people, what they changed, and prices.
+
+use std::collections::BTreeMap;
+
+use tollgate_server::control::view::admin::{AdminView, AuditView, MemberView};
+use tollgate_server::control::view::prices::{MovedView, PriceChangeView, PriceCheckView, PriceView};
+use tollgate_server::control::view::providers::{ProviderView, TargetView};
+use tollgate_types::Credits;
+
+use super::tables::table;
+
+/// Administrators, a line for each.
+pub fn admins(admins: &[AdminView]) -> String {
+    let row = |admin: &AdminView| {
+        [
+            admin.id.to_string(),
+            format!("…{}", admin.last4),
+            admin.state.clone(),
+            admin.role.clone(),
+            admin.created_at.clone(),
+            admin.name.clone(),
+        ]
+    };
+    table(
+        ["ID", "TOKEN", "STATE", "ROLE", "CREATED", "NAME"],
+        admins.iter().map(row),
+    )
+}
+
+/// Changes, a line for each.
+pub fn audit(entries: &[AuditView]) -> String {
+    let row = |entry: &AuditView| {
+        let account = entry.account.map(|account| account.to_string());
+        [
+            entry.at.clone(),
+            entry.actor.clone(),
+            entry.action.clone(),
+            entry.outcome.clone(),
+            account.unwrap_or_else(|| "-".to_owned()),
+            entry.object.clone(),
+        ]
+    };
+    table(
+        ["AT", "ACTOR", "ACTION", "OUTCOME", "ACCOUNT", "OBJECT"],
+        entries.iter().map(row),
+    )
+}
+
+/// Members, a line for each.
+pub fn members(members: &[MemberView]) -> String {
+    let row = |member: &MemberView| {
+        [
+            member.id.to_string(),
+            member.role.clone(),
+            member.created_at.clone(),
+            member.email.clone(),
+        ]
+    };
+    table(["ID", "ROLE", "CREATED", "EMAIL"], members.iter().map(row))
+}
+
+fn told(prices: &BTreeMap<String, Credits>) -> String {
+    let each = prices.iter().map(|(class, price)| format!("{class} {price}"));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// Prices in force, a line for each model.
+pub fn prices(prices: &[PriceView]) -> String {
+    let row = |price: &PriceView| [price.model.clone(), price.version.clone(), told(&price.prices)];
+    table(["MODEL", "VERSION", "PRICES"], prices.iter().map(row))
+}
+
+/// Changes of a model's prices, a line for each.
+pub fn price_changes(changes: &[PriceChangeView]) -> String {
+    let row = |change: &PriceChangeView| {
+        [
+            change.at.clone(),
+            change.actor.clone(),
+            change.version.clone(),
+            told(&change.prices),
+        ]
+    };
+    table(["SINCE", "BY", "VERSION", "PRICES"], changes.iter().map(row))
+}
+
+/// Models whose prices are others than those in force, a line for each.
+pub fn price_check(check: &PriceCheckView) -> String {
+    let row = |moved: &MovedView| {
+        let before = moved.before.as_ref().map_or_else(|| "-".to_owned(), told);
+        let jumps = match (moved.jumps.is_empty(), check.forced) {
+            (true, _) => "fine".to_owned(),
+            (false, true) => format!("forced: {}", moved.jumps.join(", ")),
+            (false, false) => format!("too far: {}", moved.jumps.join(", ")),
+        };
+        [moved.model.clone(), before, told(&moved.after), jumps]
+    };
+    table(
+        ["MODEL", "IN FORCE", "IN THE SETTINGS", "VERDICT"],
+        check.changes.iter().map(row),
+    )
+}
+
+/// Providers, a line for each of their models.
+pub fn providers(providers: &[ProviderView]) -> String {
+    let row = |provider: &ProviderView, target: Option<&TargetView>| {
+        let of = |text: fn(&TargetView) -> String| target.map_or_else(|| "-".to_owned(), text);
+        let last = |target: &TargetView| target.last_error.clone().unwrap_or_else(|| "-".to_owned());
+        [
+            provider.name.clone(),
+            provider.base_url.clone().unwrap_or_else(|| "-".to_owned()),
+            of(|target| target.upstream_model.clone()),
+            of(|target| target.breaker.clone()),
+            of(last),
+        ]
+    };
+    let rows = providers.iter().flat_map(|provider| {
+        let mut rows: Vec<[String; 5]> = Vec::new();
+        rows.extend(provider.targets.iter().map(|target| row(provider, Some(target))));
+        if rows.is_empty() {
+            rows.push(row(provider, None));
+        }
+        rows
+    });
+    table(["PROVIDER", "ADDRESS", "MODEL", "BREAKER", "LAST ERROR"], rows)
+}
