@@ -11,6 +11,7 @@ mod idempotency;
 mod key;
 mod ledger;
 mod lot;
+mod moving;
 mod pool;
 mod price;
 mod refund;
@@ -32,6 +33,7 @@ use tollgate_storage::{Engine, Result, Storage};
 
 use pool::Pool;
 
+pub(crate) use moving::PostgresSide;
 pub use schema::migrate;
 
 /// How to reach the database.
