@@ -10,6 +10,7 @@ mod counters;
 pub mod doctor;
 pub mod documentation;
 pub mod listen;
+pub mod moving;
 mod payments;
 mod policy;
 pub mod reload;
