@@ -191,9 +191,8 @@ fn settings(config: &Config, route: &Route) -> Vec<String> {
         ),
         Route::ToSqlite { dir, .. } => (
             format!(
-                "storage.url = \"sqlite:{}\", or no storage.url and --data {}.",
-                dir.join("tollgate.db").display(),
-                dir.display()
+                "storage.url = \"sqlite:{}\".",
+                whole(dir).join("tollgate.db").display()
             ),
             match named {
                 Some(named) => format!("{named} stays: the keys work under this secret only."),
@@ -211,5 +210,10 @@ fn settings(config: &Config, route: &Route) -> Vec<String> {
 fn own_pepper(config: &Config, dir: &Path) -> Option<PathBuf> {
     let places = [&config.data, dir].map(|data| data.join("secrets").join("pepper"));
     let found = places.into_iter().find(|place| place.exists())?;
-    Some(found.canonicalize().unwrap_or(found))
+    Some(whole(&found))
+}
+
+/// The path as it is from everywhere.
+fn whole(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

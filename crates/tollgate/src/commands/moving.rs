@@ -12,6 +12,9 @@ use crate::print::{Printer, tables};
 /// Between two words about a table that takes long.
 const TOLD_EVERY_MICROS: u64 = 2_000_000;
 
+/// How long a table takes at least for its pace to mean something.
+const LONG_MICROS: u64 = 200_000;
+
 /// Moves an installation to the other engine.
 pub fn run(place: Place, command: &Move, printer: &Printer) -> Result<Exit, Failure> {
     let config = start(place)?;
@@ -58,9 +61,12 @@ impl Progress<'_> {
             _ => return,
         };
         self.told = now;
+        let taken = now.saturating_sub(self.begun);
         let rate = match step {
-            Step::Comparing(..) => String::new(),
-            _ => format!(", {} rows/s", per_second(rows, now.saturating_sub(self.begun))),
+            Step::Copied(..) | Step::Copying(..) if taken >= LONG_MICROS => {
+                format!(", {} rows/s", per_second(rows, taken))
+            }
+            _ => String::new(),
         };
         self.printer
             .hint(&format!("{what:9} {table:20} {rows:>12} rows{rate}"));
