@@ -279,3 +279,6 @@ async fn compare(
 fn different(how: String) -> StorageError {
     StorageError::new(StorageErrorKind::Corrupt, how)
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,6 +64,16 @@ pub(crate) struct PostgresColumn {
 }
 
 impl Table {
+    /// A table without a key.
+    pub(super) fn new(name: impl Into<String>, columns: Vec<Column>) -> Table {
+        Table {
+            name: name.into(),
+            columns,
+            key: Vec::new(),
+            references: Vec::new(),
+        }
+    }
+
     /// The name as it stands in a statement.
     pub(crate) fn quoted(&self) -> String {
         quoted(&self.name)
@@ -108,12 +118,7 @@ pub(crate) fn unite(sqlite: Vec<SqliteColumn>, postgres: &[PostgresColumn]) -> R
         })?;
         if tables.last().is_none_or(|table| table.name != column.table_name) {
             keys.push(Vec::new());
-            tables.push(Table {
-                name: column.table_name,
-                columns: Vec::new(),
-                key: Vec::new(),
-                references: Vec::new(),
-            });
+            tables.push(Table::new(column.table_name, Vec::new()));
         }
         if let (Some(table), Some(key)) = (tables.last_mut(), keys.last_mut()) {
             if column.key_place > 0 {

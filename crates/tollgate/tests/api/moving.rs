@@ -8,10 +8,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::http::{Request, Response};
-use tollgate_testkit::gateway::{CommandLine, Database, Gateway, Storage, nanos};
-use tollgate_testkit::upstream::FakeUpstream;
+use tollgate_testkit::gateway::{
+    CommandLine, Database, Gateway, Storage, eventually, execute_embedded, nanos,
+};
+use tollgate_testkit::upstream::{FakeUpstream, Gate, Reply};
 
-use crate::scene::{BINARY, CHAT, MODEL, PLAIN, Scene, assert_error, hello, saying, with};
+use crate::scene::{BINARY, CHAT, GRANTED, MODEL, PLAIN, Scene, assert_error, hello, saying, with};
 
 const RESPONSES: &str = "/v1/responses";
 const STRIPE: [(&str, &str); 2] = [
@@ -271,6 +273,18 @@ async fn top_ups(scene: &Scene, stripe: &FakeUpstream) {
             .run(&["top-ups", "open", &scene.account, credits])
             .await;
     }
+    let auto = [
+        "top-ups",
+        "auto",
+        &scene.account,
+        "--below",
+        "1",
+        "--add",
+        "25",
+        "--monthly-limit",
+        "200",
+    ];
+    command_line.run(&auto).await;
     let session = stripe.pay(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let event = stripe.stripe_event(
@@ -308,8 +322,25 @@ fn rows(moved: &Value) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// Tables to which this installation has nothing to give.
-const LEFT_EMPTY: [&str; 3] = ["hold", "response_item", "auto_top_up"];
+/// Tables of which this installation has rows; of open holds a stopped one has none.
+const FILLED: [&str; 16] = [
+    "account",
+    "api_key",
+    "auto_top_up",
+    "credit_lot",
+    "idempotency",
+    "ledger_account",
+    "payer",
+    "price_version",
+    "refund",
+    "response",
+    "response_item",
+    "subscription",
+    "subscription_event",
+    "top_up",
+    "transfer",
+    "usage_row",
+];
 
 #[tokio::test]
 async fn an_installation_goes_to_postgresql_and_back() {
@@ -335,12 +366,10 @@ async fn an_installation_goes_to_postgresql_and_back() {
         moved["accounts"], 3,
         "two, and the one that the first start made: {moved}"
     );
-    for (table, rows) in rows(&moved) {
-        assert_eq!(
-            rows == 0,
-            LEFT_EMPTY.contains(&table.as_str()),
-            "{table}: {rows} rows"
-        );
+    let rows = rows(&moved);
+    for table in FILLED {
+        let moved = rows.iter().find(|(name, _)| name == table);
+        assert!(moved.is_some_and(|(_, rows)| *rows > 0), "{table}: {rows:?}");
     }
     assert_eq!(
         std::fs::read(used.embedded()).unwrap(),
@@ -366,6 +395,44 @@ async fn an_installation_goes_to_postgresql_and_back() {
     used.assert_served().await;
     assert_eq!(used.stripe.stripe_objects().len(), 3);
     used.scene.finish().await;
+}
+
+/// What a node that died held goes along, and is given back in its time.
+#[tokio::test]
+async fn holds_that_are_open_go_along() {
+    let mut scene = Scene::start_on(Storage::Postgres, "").await;
+    scene.upstream.push(Reply::words(3).hold_head(&Gate::new()));
+    let mut connection = scene.client().connect().await;
+    connection
+        .write(&scene.request(&hello(json!({}))).bytes())
+        .await
+        .unwrap();
+    scene.upstream.wait_for_requests(1).await;
+    scene.gateway.kill().await;
+    let database = scene.gateway.database().unwrap().url();
+    let file = scene.gateway.data().join("new/tollgate.db");
+    let (new, command_line) = (sqlite(&file), scene.gateway.command_line());
+    eventually("the connections of the node are gone", async || {
+        let moved = command_line
+            .try_run(&["move", "--from", &database, "--to", &new])
+            .await;
+        moved.code == 0
+    })
+    .await;
+    scene.gateway.change_config(&format!(
+        "{}[storage]\nurl = \"{new}\"\n",
+        crate::scene::settings(&scene.upstream)
+    ));
+    scene.gateway.restart().await;
+    let held = scene.balance().await;
+    assert!(held.held > 0 && held.credits + held.held == GRANTED, "{held:?}");
+    scene.gateway.stop().await;
+    execute_embedded(&file, "UPDATE hold SET expires_at = created_at").await;
+    scene.gateway.restart().await;
+    let balance = scene.balance().await;
+    assert_eq!((balance.credits, balance.held), (GRANTED, 0));
+    assert_eq!(scene.rows().await[0]["outcome"], "crashed");
+    scene.finish().await;
 }
 
 /// What people read: the proof, and what to change. It has no secret and no address.
