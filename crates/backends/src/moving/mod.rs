@@ -47,7 +47,7 @@ pub enum Route {
 /// How far a move is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// So many rows of a table were copied.
+    /// So many rows of a table were copied; none when it is begun.
     Copying(&'a str, u64),
     /// A table was copied, with so many rows.
     Copied(&'a str, u64),
@@ -212,6 +212,7 @@ async fn copy(
     let mut accounts = Accounts::default();
     let mut copied = Vec::with_capacity(tables.len());
     for table in tables {
+        watch(Step::Copying(&table.name, 0));
         let mut tally = Tally::new(table, &mut accounts);
         let (send, mut receive) = mpsc::channel::<Vec<Row>>(ON_THE_WAY);
         let (pass, passed) = mpsc::channel::<Vec<Row>>(ON_THE_WAY);

@@ -53,6 +53,9 @@ struct Progress<'p> {
 impl Progress<'_> {
     fn tell(&mut self, step: Step<'_>) {
         let now = self.clock.monotonic_micros();
+        if let Step::Copying(_, 0) = step {
+            self.begun = now;
+        }
         let is_due = now.saturating_sub(self.told) >= TOLD_EVERY_MICROS;
         let (what, table, rows) = match step {
             Step::Copied(table, rows) => ("copied", table, rows),
@@ -70,9 +73,6 @@ impl Progress<'_> {
         };
         self.printer
             .hint(&format!("{what:9} {table:20} {rows:>12} rows{rate}"));
-        if matches!(step, Step::Copied(..)) {
-            self.begun = now;
-        }
     }
 }
 
