@@ -2,9 +2,11 @@
 //! Only the server names them; everything else speaks to the ports.
 
 pub mod memory;
+pub mod moving;
 mod notices;
 pub mod postgres;
 pub mod redis;
 mod rows;
+mod schema;
 pub mod sqlite;
 mod top_ups;

@@ -10,6 +10,8 @@
 mod database;
 #[path = "postgres/faults.rs"]
 mod faults;
+#[path = "postgres/moving.rs"]
+mod moving;
 #[path = "postgres/nodes.rs"]
 mod nodes;
 #[path = "postgres/schema.rs"]

@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod documentation;
 pub mod listen;
 mod mail;
+pub mod moving;
 mod payments;
 mod policy;
 pub mod reload;

@@ -24,11 +24,11 @@ Exit codes:
   0  fine
   1  failed
   2  wrong usage or wrong settings
-  3  a check found faults (ledger check, statements show, prices check, config check, doctor)
+  3  a check found faults (ledger check, statements show, prices check, config check, doctor, move)
 
 Settings come from tollgate.toml in the working directory (or --config FILE), then from variables
 TOLLGATE_<SECTION>__<KEY> such as TOLLGATE_SERVER__LISTEN, then from flags; the later ones win.
-Commands work while a server runs on the same database and while none does.";
+Commands work while a server runs on the same database and while none does, but for `move`.";
 
 /// A self-hosted model gateway: one API, one bill, over every AI model.
 #[derive(Debug, Parser)]
@@ -73,6 +73,8 @@ pub enum Command {
         after_help = "Examples:\n  tollgate migrate\n  tollgate migrate --config /etc/tollgate/tollgate.toml"
     )]
     Migrate,
+    /// Moves an installation from SQLite to PostgreSQL, or back.
+    Move(Move),
     /// Accounts: who owns keys, limits and a balance.
     #[command(
         subcommand,
@@ -209,6 +211,31 @@ pub enum Command {
         #[arg(long)]
         admin: bool,
     },
+}
+
+/// `move`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tollgate move --from sqlite:/var/lib/tollgate/tollgate.db --to postgres://tollgate@db/tollgate
+  tollgate move --from postgres://tollgate@db/tollgate --to sqlite:/var/lib/tollgate-new/tollgate.db --json
+
+Stop every gateway first. The source is only read; a SQLite source takes over its journal, as at any start. The target
+must be empty: with PostgreSQL a database on which `tollgate migrate` was run, with SQLite a directory without a database.
+It has everything or nothing, whenever the command ends; run it again after a failure. At the end every row was read back
+and compared, and the target's ledger was checked.
+
+A password is better in the variable PGPASSWORD or in ~/.pgpass than in an address that `ps` shows.
+
+Exit code 1 when it failed, 2 when a side is not fit for it, 3 when the moved ledger has faults: then the source has them,
+too.")]
+pub struct Move {
+    /// The database that is left: sqlite:DIR/tollgate.db or postgres://user@host:5432/database.
+    #[arg(long, value_name = "URL")]
+    pub from: String,
+    /// The empty database of the other engine.
+    #[arg(long, value_name = "URL")]
+    pub to: String,
 }
 
 /// `serve`.

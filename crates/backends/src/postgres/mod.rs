@@ -14,6 +14,7 @@ mod key;
 mod ledger;
 mod lot;
 mod member;
+mod moving;
 mod notice;
 mod pool;
 mod price;
@@ -36,6 +37,7 @@ use tollgate_storage::{Engine, Result, Storage};
 
 use pool::Pool;
 
+pub(crate) use moving::PostgresSide;
 pub use schema::migrate;
 
 /// How to reach the database.

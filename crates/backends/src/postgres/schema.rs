@@ -1,11 +1,12 @@
 //! The schema and its version.
 
 use sqlx::migrate::Migrator;
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::{Connection, PgConnection};
 use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
 use super::error::{before_running, while_running};
 use super::pool::Pool;
+use crate::schema::{APPLIED, Applied, compare};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/postgres");
 
@@ -26,41 +27,18 @@ pub async fn migrate(url: &str) -> Result<()> {
 
 /// Refuses a schema that is not the one of this program.
 pub(super) async fn check(pool: &Pool) -> Result<()> {
-    let applied = applied_versions(pool).await?;
-    let known: Vec<(i64, Vec<u8>)> = MIGRATIONS
-        .iter()
-        .map(|migration| (migration.version, migration.checksum.to_vec()))
-        .collect();
-    if applied == known {
-        return Ok(());
-    }
-    let newest = |versions: &[(i64, Vec<u8>)]| versions.last().map_or(0, |(version, _)| *version);
-    let (theirs, ours) = (newest(&applied), newest(&known));
-    let advice = if theirs < ours {
-        "run `tollgate migrate` first"
-    } else if theirs > ours {
-        "a newer program ran `tollgate migrate` on it; use that version or a later one"
-    } else {
-        "it was not made by the `tollgate migrate` of this version; restore it or use the version that made it"
-    };
-    let message = format!("the database has schema {theirs}, this program needs {ours}: {advice}");
-    Err(StorageError::new(StorageErrorKind::Unavailable, message))
+    let verdict = pool.call(|connection| Box::pin(verdict(connection))).await?;
+    verdict.map_err(|message| StorageError::new(StorageErrorKind::Unavailable, message))
 }
 
-/// Applied migrations with their checksums, oldest first; those that failed halfway are left out.
-async fn applied_versions(pool: &Pool) -> Result<Vec<(i64, Vec<u8>)>> {
-    let exists = sqlx::query("SELECT to_regclass('_sqlx_migrations') IS NOT NULL");
-    let exists: bool = pool.one(exists).await?.try_get(0).map_err(while_running)?;
-    if !exists {
-        return Ok(Vec::new());
-    }
-    let rows = pool
-        .all(sqlx::query(
-            "SELECT version, checksum FROM _sqlx_migrations WHERE success ORDER BY version",
-        ))
+/// Whether the schema is the one of this program; else what to do.
+pub(super) async fn verdict(connection: &mut PgConnection) -> sqlx::Result<std::result::Result<(), String>> {
+    let exists: bool = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
+        .fetch_one(&mut *connection)
         .await?;
-    rows.iter()
-        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
-        .collect::<sqlx::Result<_>>()
-        .map_err(while_running)
+    let applied: Vec<Applied> = match exists {
+        true => sqlx::query_as(APPLIED).fetch_all(connection).await?,
+        false => Vec::new(),
+    };
+    Ok(compare(&applied, &MIGRATIONS))
 }

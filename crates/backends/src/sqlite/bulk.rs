@@ -6,6 +6,7 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{Arguments, AssertSqlSafe, Encode, Sqlite, Type};
 use tollgate_storage::Result;
 
+use crate::moving::Value;
 use crate::rows::{corrupt, id_bytes, storage_error};
 
 /// How many rows a statement can have, largest first.
@@ -143,6 +144,16 @@ impl Values {
     /// A text, if there is one.
     pub(super) fn optional_text(&mut self, text: Option<&str>) -> &mut Values {
         self.add(text)
+    }
+
+    /// A value of any type.
+    pub(super) fn any(&mut self, value: &Value) -> &mut Values {
+        match value {
+            Value::Null => self.add(None::<i64>),
+            Value::Integer(number) => self.add(*number),
+            Value::Text(text) => self.add(text.as_str()),
+            Value::Bytes(bytes) => self.add(bytes.as_slice()),
+        }
     }
 
     fn add<'t>(&mut self, value: impl Encode<'t, Sqlite> + Type<Sqlite>) -> &mut Values {

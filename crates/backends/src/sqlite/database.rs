@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use sqlx::migrate::Migrator;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -10,11 +11,17 @@ use sqlx::{ConnectOptions, SqlitePool};
 use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
 use crate::rows::storage_error;
+use crate::schema::{APPLIED, Applied, compare};
 
 /// Pages of a new database. Calls are appended, many at a time: a large page is split, logged and moved less often.
 const PAGE_BYTES: u32 = 16 << 10;
 /// Pages of the write-ahead log after which they are moved into the database: 32 MiB.
 const CHECKPOINT_PAGES: u32 = 2048;
+
+/// The name of the database's file.
+pub(super) const DATABASE_FILE: &str = "tollgate.db";
+
+static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 
 /// A database file.
 #[derive(Clone)]
@@ -25,8 +32,13 @@ pub(super) struct Database {
 impl Database {
     /// The database in a directory.
     pub(super) fn in_directory(dir: &Path) -> Database {
+        Database::at(&dir.join(DATABASE_FILE))
+    }
+
+    /// The database in a file.
+    pub(super) fn at(file: &Path) -> Database {
         let options = SqliteConnectOptions::new()
-            .filename(dir.join("tollgate.db"))
+            .filename(file)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(Duration::from_secs(5))
@@ -50,6 +62,25 @@ impl Database {
         options.connect().await.map_err(storage_error)
     }
 
+    /// A connection that fills a file which nobody needs unless it is filled: a failure leaves it in any state.
+    pub(super) async fn unsafe_writer(&self) -> Result<SqliteConnection> {
+        let options = self
+            .options
+            .clone()
+            .create_if_missing(true)
+            .page_size(PAGE_BYTES)
+            .journal_mode(SqliteJournalMode::Off)
+            .synchronous(SqliteSynchronous::Off)
+            .pragma("cache_size", "-65536");
+        options.connect().await.map_err(storage_error)
+    }
+
+    /// One connection that reads.
+    pub(super) async fn reader(&self) -> Result<SqliteConnection> {
+        let options = self.options.clone().read_only(true);
+        options.connect().await.map_err(storage_error)
+    }
+
     /// Connections that read.
     pub(super) fn readers(&self, most: u32) -> SqlitePool {
         let options = self
@@ -69,8 +100,25 @@ impl Database {
 
 /// Brings the schema up to date.
 pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<()> {
-    sqlx::migrate!("migrations/sqlite")
+    MIGRATIONS
         .run_direct(None, connection, false)
         .await
         .map_err(|error| StorageError::new(StorageErrorKind::Corrupt, error))
+}
+
+/// Whether the schema is the one of this program; else what to do.
+pub(super) async fn verdict(connection: &mut SqliteConnection) -> Result<std::result::Result<(), String>> {
+    let exists = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = '_sqlx_migrations')";
+    let exists: bool = sqlx::query_scalar(exists)
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(storage_error)?;
+    let applied: Vec<Applied> = match exists {
+        true => sqlx::query_as(APPLIED)
+            .fetch_all(connection)
+            .await
+            .map_err(storage_error)?,
+        false => Vec::new(),
+    };
+    Ok(compare(&applied, &MIGRATIONS))
 }

@@ -46,6 +46,12 @@ impl DirectoryLock {
     }
 }
 
+/// The process that has the directory, or had it last.
+pub(super) fn holder(dir: &Path) -> Option<String> {
+    let pid = std::fs::read_to_string(dir.join("tollgate.lock")).ok()?;
+    (!pid.is_empty()).then_some(pid)
+}
+
 fn taken(dir: &Path, file: &mut File) -> StorageError {
     let mut pid = String::new();
     let known = file.read_to_string(&mut pid).is_ok() && !pid.is_empty();

@@ -26,6 +26,7 @@ mod ledger;
 mod lock;
 mod lot;
 mod member;
+mod moving;
 mod notice;
 mod price;
 mod query;
@@ -68,6 +69,7 @@ use database::Database;
 use holds::Holds;
 use journal::{Journal, JournalConfig, unavailable};
 use lock::DirectoryLock;
+pub(crate) use moving::SqliteSide;
 use work::Task;
 use writer::{Command, Inbox, Writer};
 
@@ -186,6 +188,7 @@ impl Sqlite {
             fs::create_dir_all(dir).map_err(unavailable)?;
         }
         let lock = DirectoryLock::take(&config.data_dir)?;
+        moving::refuse_unfinished(&config.data_dir)?;
         // The engine depends on no caller's runtime: callers may have several, and they come and go.
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)

@@ -263,10 +263,17 @@ fn allowed(rules: &[String], own: [SocketAddr; 2]) -> Result<Vec<Allowed>, Confi
 }
 
 fn storage_url(url: Option<&str>, data: &Path) -> Result<StorageUrl, ConfigError> {
-    let fault = |message: &str| Err(ConfigError::new("storage.url", message));
-    match url.map(|url| (url, url.split_once(':'))) {
+    match url {
         None => Ok(StorageUrl::Sqlite(data.join(DATABASE_FILE))),
-        Some((_, Some(("sqlite", path)))) if !path.is_empty() => {
+        Some(url) => storage_at("storage.url", url, data),
+    }
+}
+
+/// What an address of storage means; `place` is the setting or the flag that has it.
+pub fn storage_at(place: &str, url: &str, data: &Path) -> Result<StorageUrl, ConfigError> {
+    let fault = |message: &str| Err(ConfigError::new(place, message));
+    match url.split_once(':') {
+        Some(("sqlite", path)) if !path.is_empty() => {
             let path = PathBuf::from(path.strip_prefix("//").unwrap_or(path));
             // Lock and journal stand beside the database: a directory belongs to one installation.
             if path.file_name().is_none_or(|name| name != DATABASE_FILE) {
@@ -278,13 +285,13 @@ fn storage_url(url: Option<&str>, data: &Path) -> Result<StorageUrl, ConfigError
             let said = path.parent().is_some_and(|parent| !parent.as_os_str().is_empty());
             Ok(StorageUrl::Sqlite(if said { path } else { data.join(path) }))
         }
-        Some((url, Some(("postgres" | "postgresql", _)))) => match postgres::check_url(url) {
+        Some(("postgres" | "postgresql", _)) => match postgres::check_url(url) {
             Ok(()) => Ok(StorageUrl::Postgres(url.to_owned().into())),
             Err(reason) => fault(&format!(
                 "{reason}: write postgres://user:password@host:5432/database"
             )),
         },
-        Some(_) => fault("write sqlite:DIR/tollgate.db or postgres://user@host:5432/database"),
+        _ => fault("write sqlite:DIR/tollgate.db or postgres://user@host:5432/database"),
     }
 }
 

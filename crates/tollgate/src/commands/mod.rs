@@ -5,6 +5,7 @@ mod alerts;
 mod check;
 mod control;
 mod export;
+mod moving;
 mod openapi;
 mod receipts;
 mod serve;
@@ -50,6 +51,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
         Command::Serve(command) => serve::serve(place, command, &printer),
         Command::Migrate => serve::migrate(place, &printer),
+        Command::Move(command) => moving::run(place, &command, &printer),
         Command::Accounts(command) => control::accounts(place, command, &printer),
         Command::Keys(command) => control::keys(place, command, &printer),
         Command::Credits(command) => control::credits(place, command, &printer),

@@ -7,6 +7,7 @@ use tollgate_server::control::view::{
     RefundView, StatementView, SubscriptionView, WithdrawalView,
 };
 use tollgate_server::doctor::{Finding, State};
+use tollgate_server::moving::MoveView;
 use tollgate_types::Credits;
 
 /// Shown where an account has no limit of its own.
@@ -369,6 +370,39 @@ pub fn check(check: &CheckView) -> String {
         more => format!("and {more} more\n"),
     };
     format!("{verdict}{}{faults}{more}", aligned(&facts))
+}
+
+/// What was moved, the proof, and what is to be done now.
+pub fn moved(moved: &MoveView) -> String {
+    let header = ["TABLE", "ROWS", "DIGEST, THE SAME ON BOTH SIDES"].map(str::to_owned);
+    let rows = moved.tables.iter();
+    let rows = rows.map(|table| [table.table.clone(), table.rows.to_string(), table.digest.clone()]);
+    let tables: Vec<_> = std::iter::once(header).chain(rows).collect();
+    let balance = |(kind, sum): (&String, &String)| {
+        let amount = sum
+            .parse()
+            .map(Credits::from_nanos)
+            .map(|credits| credits.to_string());
+        let amount = amount.unwrap_or_else(|_| format!("{sum} nano-"));
+        [kind.clone(), format!("{amount} credits")]
+    };
+    let balances: Vec<_> = moved.balances.iter().map(balance).collect();
+    let settings: String = moved
+        .settings
+        .iter()
+        .map(|line| format!("  - {line}\n"))
+        .collect();
+    format!(
+        "Moved {} rows of {} accounts from {} to {}.\n\n{}\nBalances of all accounts, the same on both sides:\n{}\n{}\n\
+         Before you start the gateway:\n{settings}",
+        moved.rows,
+        moved.accounts,
+        moved.from,
+        moved.to,
+        aligned(&tables),
+        aligned(&balances),
+        check(&moved.ledger),
+    )
 }
 
 /// What a look at the machine found.

@@ -34,6 +34,7 @@ mod media;
 mod messages;
 mod models;
 mod money;
+mod moving;
 mod nodes;
 mod openapi;
 mod operations;

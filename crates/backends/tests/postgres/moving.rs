@@ -1,0 +1,197 @@
+//! Moves between the engines: values at their edges, what is forbidden afterwards, and how fast it is.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
+use tempfile::TempDir;
+use tollgate_backends::moving::{self, Error, Moved, Route, Step};
+use tollgate_backends::{postgres, sqlite};
+use tollgate_types::Clock;
+use tollgate_types::clock::SystemClock;
+
+use crate::database::TestDatabase;
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock::default())
+}
+
+/// A directory with a database that has these rows.
+async fn filled(statements: &str) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = sqlite::open(sqlite::SqliteConfig::new(dir.path(), clock()))
+        .await
+        .unwrap();
+    engine.engine.close().await.unwrap();
+    try_embedded(dir.path(), statements).await.unwrap();
+    dir
+}
+
+async fn try_embedded(dir: &Path, statements: &str) -> sqlx::Result<()> {
+    let address = format!("sqlite:{}", dir.join("tollgate.db").display());
+    let mut connection = SqliteConnection::connect(&address).await.unwrap();
+    let statements = AssertSqlSafe(statements.to_owned());
+    let done = sqlx::raw_sql(statements).execute(&mut connection).await;
+    connection.close().await.unwrap();
+    done.map(drop)
+}
+
+async fn run(route: Route) -> Result<Moved, Error> {
+    moving::run(&route, clock(), &mut |_| {}).await
+}
+
+fn there(dir: &Path, database: &TestDatabase) -> Route {
+    let (dir, url) = (dir.to_owned(), database.url());
+    Route::ToPostgres { dir, url }
+}
+
+fn back(database: &TestDatabase, dir: &Path) -> Route {
+    let (dir, url) = (dir.to_owned(), database.url());
+    Route::ToSqlite { url, dir }
+}
+
+/// Numbers, texts and bytes at their edges, and more rows of more bytes than travel together.
+const EDGES: &str = r#"
+    INSERT INTO account (id, name, state, rpm, tpm, created_at) VALUES
+        (x'01000000000000000000000000000000', char(9, 13, 10) || '\N\.\\"é🦀', '', NULL, -1, -9223372036854775808),
+        (x'ff000000000000000000000000000000', '', 'active', 9223372036854775807, 0, 0);
+    INSERT INTO price_version (version, model, prices, created_at)
+        VALUES (-9223372036854775808, '', '{}', 9223372036854775807);
+    INSERT INTO response (id, account_id, previous_id, created_at, expires_at, content)
+        VALUES (x'01', x'01000000000000000000000000000000', x'', 0, 0, zeroblob(3000000));
+    WITH RECURSIVE counted (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM counted WHERE n < 3000)
+    INSERT INTO response (id, account_id, previous_id, created_at, expires_at, content)
+        SELECT randomblob(16), x'ff000000000000000000000000000000', NULL, n, -n, randomblob(n % 999) FROM counted;
+    INSERT INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, created_at) VALUES
+        (x'ff000000000000000000000000000000', x'00', 32767, 'hold', 'a', 'b', 9223372036854775807, 1),
+        (x'ff000000000000000000000000000000', x'00', 0, 'grant', 'a', 'b', 9223372036854775807, 1);
+    INSERT INTO usage_row (account_id, id, request_id, endpoint, model, provider, price_version, held, charge, overrun,
+        input, cache_read, cache_write, input_audio, output, reasoning, output_audio, outcome, estimated, created_at,
+        ended_at) VALUES (x'ff000000000000000000000000000000', x'00000000000000000000000000000000', x'00', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        '', 0, 0, 0)"#;
+
+#[test]
+fn every_value_comes_back_as_it_was() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        postgres::migrate(&database.url()).await.unwrap();
+        let dir = filled(EDGES).await;
+        let to = run(there(dir.path(), &database)).await.unwrap();
+        let sum = |table: &str, column: &str| {
+            let table = to.tables.iter().find(|tally| tally.table == table).unwrap();
+            (table.rows, table.sums[column])
+        };
+        assert_eq!(sum("transfer", "amount"), (2, 2 * i128::from(i64::MAX)));
+        assert_eq!(sum("response", "expires_at"), (3001, -4_501_500));
+        assert_eq!(to.accounts, 2);
+
+        let again = tempfile::tempdir().unwrap();
+        let from = run(back(&database, again.path())).await.unwrap();
+        assert_eq!((&from.tables, from.accounts), (&to.tables, to.accounts));
+
+        // What forbids changes still stands, on both sides.
+        for table in ["transfer", "usage_row", "price_version"] {
+            for statement in [
+                format!("DELETE FROM {table}"),
+                format!("UPDATE {table} SET created_at = 7"),
+            ] {
+                let refused = format!(
+                    "DO $$ BEGIN {statement}; RAISE 'it was done'; EXCEPTION WHEN raise_exception THEN
+                        IF SQLERRM NOT LIKE '%append-only%' THEN RAISE; END IF; END $$"
+                );
+                database.execute(&refused).await;
+                let error = try_embedded(again.path(), &statement).await.unwrap_err();
+                assert!(error.to_string().contains("append-only"), "{error}");
+            }
+        }
+    });
+}
+
+/// What the target cannot hold stops the move, and nothing was moved.
+#[test]
+fn what_does_not_fit_is_said() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        postgres::migrate(&database.url()).await.unwrap();
+        let large = "INSERT INTO account (id, name, state, created_at) VALUES (x'01', '', '', 0);
+            INSERT INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, created_at)
+            VALUES (x'01', x'00', 32768, 'hold', 'a', 'b', 1, 1)";
+        let dir = filled(large).await;
+        let error = run(there(dir.path(), &database)).await.unwrap_err();
+        assert!(error.to_string().contains("too large for its column"), "{error}");
+        let nul =
+            "DROP TRIGGER transfer_no_delete; DELETE FROM transfer; UPDATE account SET name = 'a' || char(0)";
+        try_embedded(dir.path(), nul).await.unwrap();
+        let error = run(there(dir.path(), &database)).await.unwrap_err();
+        assert!(matches!(error, Error::Failed(_)), "{error}");
+        try_embedded(dir.path(), "UPDATE account SET name = 'a'")
+            .await
+            .unwrap();
+        run(there(dir.path(), &database)).await.unwrap();
+    });
+}
+
+/// A target that another move is filling is not touched.
+#[test]
+fn one_move_at_a_time() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        postgres::migrate(&database.url()).await.unwrap();
+        let dir = filled("SELECT 1").await;
+        let mut other = sqlx::PgConnection::connect(&database.url()).await.unwrap();
+        let lock = "BEGIN; LOCK TABLE account IN SHARE ROW EXCLUSIVE MODE";
+        sqlx::raw_sql(lock).execute(&mut other).await.unwrap();
+        let error = run(there(dir.path(), &database)).await.unwrap_err();
+        assert!(
+            matches!(&error, Error::Refused(why) if why.contains("somebody is writing the target")),
+            "{error}"
+        );
+        other.close().await.unwrap();
+        run(there(dir.path(), &database)).await.unwrap();
+    });
+}
+
+/// How many rows a second are moved; `--no-capture` shows it.
+#[test]
+#[ignore = "prints how fast it is"]
+fn prove_how_fast_rows_are_moved() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        postgres::migrate(&database.url()).await.unwrap();
+        let dir = filled(
+            "INSERT INTO account (id, name, state, created_at)
+                VALUES (x'01000000000000000000000000000000', 'one', 'active', 0);
+            CREATE TABLE call AS WITH RECURSIVE counted (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM counted
+                WHERE n < 100000) SELECT n, randomblob(16) AS id FROM counted;
+            INSERT INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, created_at, price_version)
+                SELECT x'01000000000000000000000000000000', id, leg.column1, 'hold', 'credits', 'hold', n, n, 7
+                FROM call, (VALUES (1), (2), (3)) AS leg;
+            INSERT INTO usage_row (account_id, id, request_id, endpoint, model, provider, price_version, held, charge,
+                overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, outcome, estimated,
+                created_at, ended_at) SELECT x'01000000000000000000000000000000', id, id, '/v1/chat/completions',
+                'acme/large', 'northwind', 7, n, n, 0, n, 0, 0, 0, n, 0, 0, 'ok', 0, n, n FROM call;
+            DROP TABLE call",
+        )
+        .await;
+        let again = tempfile::tempdir().unwrap();
+        let clock = clock();
+        for route in [there(dir.path(), &database), back(&database, again.path())] {
+            let begun = clock.monotonic_micros();
+            let mut copied = 0;
+            let mut told = |step: Step<'_>| {
+                if matches!(step, Step::Copied(..)) {
+                    copied = clock.monotonic_micros();
+                }
+            };
+            let moved = moving::run(&route, clock.clone(), &mut told).await.unwrap();
+            let (copied, all) = (copied - begun, clock.monotonic_micros() - begun);
+            let rows: u64 = moved.tables.iter().map(|table| table.rows).sum();
+            println!(
+                "{rows} rows: copied in {} ms, compared after {} ms, {} rows/s",
+                copied / 1000,
+                all / 1000,
+                rows * 1_000_000 / all
+            );
+        }
+    });
+}
