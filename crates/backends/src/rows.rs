@@ -32,6 +32,11 @@ pub(crate) fn id_bytes(id: u128) -> Vec<u8> {
     id.to_be_bytes().to_vec()
 }
 
+/// The place before every id, or after it.
+pub(crate) fn page_edge(id: Option<u128>, otherwise: u8) -> Vec<u8> {
+    id.map_or(vec![otherwise; 16], id_bytes)
+}
+
 /// The id with these bytes.
 pub(crate) fn id_from(bytes: &[u8]) -> Result<u128> {
     let bytes =

@@ -13,7 +13,6 @@ pub(crate) const KEEP_PAYER: &str = "INSERT INTO payer (account_id, provider, pa
 pub(crate) const INSERT: &str = "INSERT INTO top_up (account_id, id, kind, state, currency, amount, credits, reference, \
     grant_id, returned, failure, created_at, updated_at) \
     SELECT id, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13 FROM account WHERE id = $1 ON CONFLICT DO NOTHING";
-pub(crate) const ACCOUNT: &str = "SELECT id FROM account WHERE id = $1";
 pub(crate) const GET: &str = "SELECT * FROM top_up WHERE id = $1";
 pub(crate) const BY_REFERENCE: &str = "SELECT * FROM top_up WHERE reference = $1";
 pub(crate) const LIST: &str = "SELECT * FROM top_up WHERE id < $1 ORDER BY id DESC LIMIT $2";
@@ -40,7 +39,6 @@ pub(crate) const STATEMENTS: &[&str] = &[
     PAYER,
     KEEP_PAYER,
     INSERT,
-    ACCOUNT,
     GET,
     BY_REFERENCE,
     LIST,
@@ -146,9 +144,4 @@ impl TryFrom<AutoColumns> for AutoTopUp {
             failures: failures.map_err(|_| corrupt(format!("{} failures", columns.failures)))?,
         })
     }
-}
-
-/// The place before every id, or after it.
-pub(crate) fn page_edge(id: Option<u128>, otherwise: u8) -> Vec<u8> {
-    id.map_or(vec![otherwise; 16], crate::rows::id_bytes)
 }

@@ -12,7 +12,7 @@ pub mod lots;
 pub mod notices;
 pub mod plans;
 pub mod quote;
-mod refusal;
+pub mod refusal;
 pub mod statement;
 pub mod sweep;
 pub mod top_ups;

@@ -270,6 +270,5 @@ impl Notices {
 
 /// Before when what was told is not kept any more.
 pub fn kept_since(now: Timestamp) -> Timestamp {
-    let kept = i64::try_from(KEPT.as_micros()).unwrap_or(i64::MAX);
-    Timestamp::from_micros(now.as_micros().saturating_sub(kept))
+    now.minus(KEPT)
 }

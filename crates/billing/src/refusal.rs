@@ -9,7 +9,7 @@ pub(crate) fn invalid(param: &str, message: impl Into<String>) -> Error {
 }
 
 /// A failure of storage for an account that may not be there.
-pub(crate) fn no_such_account(error: StorageError) -> Error {
+pub fn no_such_account(error: StorageError) -> Error {
     match error.kind {
         StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such account."),
         _ => Error::internal(error),

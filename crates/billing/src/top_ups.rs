@@ -266,8 +266,11 @@ impl TopUps {
 
     async fn ask_again(&self) -> Result<(), Error> {
         let now = self.clock.now();
-        let before = Timestamp::from_micros(now.as_micros() - as_micros(ASK_AGAIN));
-        let pending = self.storage.top_ups.pending_auto(before, PAGE).await;
+        let pending = self
+            .storage
+            .top_ups
+            .pending_auto(now.minus(ASK_AGAIN), PAGE)
+            .await;
         for top_up in pending.map_err(Error::internal)? {
             let asked = match now.since(top_up.created_at) < GIVE_UP {
                 true => self.charge(&top_up).await,
@@ -463,10 +466,6 @@ fn month_of(now: Timestamp) -> Timestamp {
         Some(first.timestamp().as_microsecond())
     };
     begin().map_or(now, Timestamp::from_micros)
-}
-
-fn as_micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// The provider tells it again: what it speaks of may come to be known.

@@ -33,6 +33,12 @@ impl Timestamp {
         Self(self.0.saturating_add(micros))
     }
 
+    /// This instant moved back; saturates at the beginning of time.
+    pub fn minus(self, duration: Duration) -> Self {
+        let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_sub(micros))
+    }
+
     /// Time from `earlier` to this instant; zero when `earlier` is later.
     pub fn since(self, earlier: Timestamp) -> Duration {
         let micros = self.0.saturating_sub(earlier.0).max(0);

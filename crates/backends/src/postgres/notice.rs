@@ -14,8 +14,7 @@ use super::top_up::check_account;
 use crate::notices::{
     ALERT, ALERTS, AlertColumns, LIST, NOTE_LOW, NoticeColumns, bind_notice, finish, set_alert,
 };
-use crate::rows::id_bytes;
-use crate::top_ups::page_edge;
+use crate::rows::{id_bytes, page_edge};
 
 // Several nodes send at once; none waits for what another one has taken.
 const CLAIM: &str = "UPDATE notice SET due_at = $2, attempts = attempts + 1 WHERE (account_id, id) IN (

@@ -5,15 +5,18 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use tollgate_storage::{AutoTopUp, Result, StorageError, StorageErrorKind, TopUp, TopUpChange, TopUpStore};
+use tollgate_storage::{
+    AccountStore, AutoTopUp, Result, StorageError, StorageErrorKind, TopUp, TopUpChange, TopUpStore,
+};
 use tollgate_types::{AccountId, Credits, Timestamp, TopUpId};
 
+use super::account::Accounts;
 use super::pool::{Pool, Statement};
 use super::rows;
-use crate::rows::id_bytes;
+use crate::rows::{id_bytes, page_edge};
 use crate::top_ups::{
-    ACCOUNT, AUTO, AUTO_SINCE, AUTOS, AutoColumns, BY_REFERENCE, DELETE_AUTO, GET, INSERT, KEEP_PAYER, LIST,
-    LIST_OF_ACCOUNT, PAYER, PENDING_AUTO, SET_AUTO, TopUpColumns, UPDATE, bind_top_up, page_edge,
+    AUTO, AUTO_SINCE, AUTOS, AutoColumns, BY_REFERENCE, DELETE_AUTO, GET, INSERT, KEEP_PAYER, LIST,
+    LIST_OF_ACCOUNT, PAYER, PENDING_AUTO, SET_AUTO, TopUpColumns, UPDATE, bind_top_up,
 };
 
 pub(super) struct TopUps(pub(super) Arc<Pool>);
@@ -133,9 +136,8 @@ impl TopUpStore for TopUps {
 }
 
 /// `NotFound` when there is no such account.
-pub(super) async fn check_account(pool: &Pool, account: AccountId) -> Result<()> {
-    let statement = sqlx::query(ACCOUNT).bind(id_bytes(account.as_u128()));
-    let found = pool.optional(statement).await?;
+pub(super) async fn check_account(pool: &Arc<Pool>, account: AccountId) -> Result<()> {
+    let found = Accounts(pool.clone()).get(account).await?;
     found.map(drop).ok_or_else(|| StorageError::not_found(account))
 }
 

@@ -11,8 +11,7 @@ use super::query::{Query, execute, rows};
 use crate::notices::{
     ALERT, ALERTS, AlertColumns, LIST, NOTE_LOW, NoticeColumns, bind_notice, finish, set_alert,
 };
-use crate::rows::{id_bytes, storage_error};
-use crate::top_ups::page_edge;
+use crate::rows::{id_bytes, page_edge, storage_error};
 
 const CLAIM: &str = "UPDATE notice SET due_at = $2, attempts = attempts + 1 WHERE rowid IN \
     (SELECT rowid FROM notice WHERE state = 'pending' AND due_at <= $1 ORDER BY due_at LIMIT $3) RETURNING *";

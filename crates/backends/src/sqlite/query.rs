@@ -4,9 +4,8 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use tollgate_storage::{Result, StorageError};
 use tollgate_types::AccountId;
 
-use super::Sqlite;
-use crate::rows::{id_bytes, storage_error};
-use crate::top_ups::ACCOUNT;
+use super::{Sqlite, account};
+use crate::rows::storage_error;
 
 /// A statement with its values.
 pub(super) type Query = sqlx::query::Query<'static, sqlx::Sqlite, SqliteArguments>;
@@ -19,19 +18,17 @@ impl Sqlite {
     }
 
     /// Executes what sets something for an account. `NotFound` when there is no such account.
-    pub(super) async fn set_for(&self, account: AccountId, statement: Query) -> Result<()> {
+    pub(super) async fn set_for(&self, owner: AccountId, statement: Query) -> Result<()> {
         let set = self.write(
             move |connection| {
                 Box::pin(async move {
                     execute(connection, statement).await?;
-                    exists(connection, account).await
+                    account::get(connection, owner).await
                 })
             },
-            |exists| exists,
+            |found| found,
         );
-        set.await?
-            .then_some(())
-            .ok_or_else(|| StorageError::not_found(account))
+        set.await?.map(drop).ok_or_else(|| StorageError::not_found(owner))
     }
 }
 
@@ -44,10 +41,4 @@ pub(super) async fn execute(connection: &mut SqliteConnection, statement: Query)
 /// All rows, on this connection.
 pub(super) async fn rows(connection: &mut SqliteConnection, statement: Query) -> Result<Vec<SqliteRow>> {
     statement.fetch_all(connection).await.map_err(storage_error)
-}
-
-/// Whether there is such an account.
-pub(super) async fn exists(connection: &mut SqliteConnection, account: AccountId) -> Result<bool> {
-    let statement = sqlx::query(ACCOUNT).bind(id_bytes(account.as_u128()));
-    Ok(!rows(connection, statement).await?.is_empty())
 }

@@ -6,12 +6,12 @@ use sqlx::{FromRow, Row};
 use tollgate_storage::{AutoTopUp, Result, StorageError, StorageErrorKind, TopUp, TopUpChange, TopUpStore};
 use tollgate_types::{AccountId, Credits, Timestamp, TopUpId};
 
-use super::Sqlite;
-use super::query::{Query, execute, exists, rows};
-use crate::rows::{id_bytes, storage_error};
+use super::query::{Query, execute, rows};
+use super::{Sqlite, account};
+use crate::rows::{id_bytes, page_edge, storage_error};
 use crate::top_ups::{
     AUTO, AUTO_SINCE, AUTOS, AutoColumns, BY_REFERENCE, DELETE_AUTO, GET, INSERT, KEEP_PAYER, LIST,
-    LIST_OF_ACCOUNT, PAYER, PENDING_AUTO, SET_AUTO, TopUpColumns, UPDATE, bind_top_up, page_edge,
+    LIST_OF_ACCOUNT, PAYER, PENDING_AUTO, SET_AUTO, TopUpColumns, UPDATE, bind_top_up,
 };
 
 #[async_trait]
@@ -176,7 +176,7 @@ async fn create(connection: &mut SqliteConnection, new: TopUp) -> Result<bool> {
     if execute(connection, bind_top_up!(INSERT, &new)).await? > 0 {
         return Ok(true);
     }
-    if !exists(connection, new.account).await? {
+    if account::get(connection, new.account).await?.is_none() {
         return Err(StorageError::not_found(new.account));
     }
     match get(connection, new.id).await? {

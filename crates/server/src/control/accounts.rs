@@ -1,24 +1,19 @@
 //! Accounts and their limits.
 
 use serde_json::to_value;
-use tollgate_storage::{Account, AccountState, Limits, StorageError, StorageErrorKind};
+use tollgate_storage::{Account, AccountState, Limits, StorageError};
 use tollgate_types::{AccountId, Error, ErrorCode};
 
 use super::audited::Carried;
 use super::execute::balance;
 use super::view::{AccountView, Reply};
+pub(super) use tollgate_billing::refusal::no_such_account;
+
 use super::{AccountWish, NewLimit};
 use crate::wiring::Domains;
 
 /// Accounts that are read at once.
 const PAGE: u32 = 500;
-
-pub(super) fn no_such_account(error: StorageError) -> Error {
-    match error.kind {
-        StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such account."),
-        _ => Error::internal(error),
-    }
-}
 
 pub(super) async fn find(domains: &Domains, id: AccountId) -> Result<Account, Error> {
     let found = domains.storage.accounts.get(id).await.map_err(Error::internal)?;
