@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the loopback comparison, PostgreSQL included, in a database of its own that is dropped at the end.
+# Runs the loopback comparison, PostgreSQL and Redis included, in a database of its own that is dropped at the end.
 #
 #   scripts/with-services.sh scripts/bench.sh PROGRAM [ARGUMENT…]
 set -euo pipefail
@@ -14,5 +14,5 @@ drop() { psql --no-psqlrc --quiet --command "drop database if exists $database w
 trap drop EXIT
 psql --no-psqlrc --quiet --command "create database $database" "$TEST_PG_URL"
 status=0
-"$program" --postgres "${TEST_PG_URL%/*}/$database" "$@" || status=$?
+"$program" --postgres "${TEST_PG_URL%/*}/$database" --redis "$TEST_REDIS_URL" "$@" || status=$?
 exit "$status"

@@ -54,7 +54,7 @@ impl Session<'_> {
         );
         let deadline = Instant::now() + UP_WITHIN;
         loop {
-            match Connection::new(self.started.address).probe(&request) {
+            match self.probe(&request) {
                 Ok(()) => {
                     self.answered.answers.push((Payload::Small, 1));
                     return Ok(());
@@ -63,6 +63,12 @@ impl Session<'_> {
                 Err(_) => std::thread::sleep(Duration::from_millis(5)),
             }
         }
+    }
+
+    /// One good answer of every address.
+    fn probe(&self, request: &[u8]) -> anyhow::Result<()> {
+        let mut addresses = self.started.addresses.iter();
+        addresses.try_for_each(|address| Connection::new(*address).probe(request))
     }
 
     /// The warm-up; what it costs is nobody's business.
@@ -107,7 +113,7 @@ impl Session<'_> {
         let each = |spent: u64| spent as f64 / 1e3 / report.ok.max(1) as f64;
         let target = after.target.saturating_sub(before.target);
         let database = after.database.saturating_sub(before.database);
-        let stub = if self.started.process.is_some() {
+        let stub = if !self.started.processes.is_empty() {
             after.stub.saturating_sub(before.stub)
         } else {
             0
@@ -122,7 +128,7 @@ impl Session<'_> {
             database_cpu_us: self.uses_postgres.then(|| each(database)),
             cores: target as f64 / passed,
             other_cores: busy.saturating_sub(ours) as f64 / passed,
-            memory: self.started.process.as_ref().map(|_| self.memory()),
+            memory: (!self.started.processes.is_empty()).then(|| self.memory()),
             load: report,
         })
     }
@@ -167,10 +173,10 @@ impl Session<'_> {
     }
 
     fn pids(&self) -> Vec<Pid> {
-        self.started
-            .process
-            .as_ref()
-            .map_or_else(|| accounting::tree(self.stub), Process::tree)
+        match self.started.processes.as_slice() {
+            [] => accounting::tree(self.stub),
+            processes => processes.iter().flat_map(Process::tree).collect(),
+        }
     }
 
     fn books(&self) -> Books {
@@ -200,7 +206,8 @@ impl Session<'_> {
         let body = self.body_file(phase.payload)?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["load", "--gated", "--mode", phase.mode.name()]);
-        command.args(["--address", &self.started.address.to_string()]);
+        let addresses: Vec<String> = self.started.addresses.iter().map(ToString::to_string).collect();
+        command.args(["--address", &addresses.join(",")]);
         command.args(["--connections", &phase.connections.to_string()]);
         command.args([
             "--seconds",

@@ -27,7 +27,16 @@ use crate::accounting::{self, Pid};
 use crate::payload::Payload;
 
 /// Every target, in the order of the tables.
-const TARGETS: [&str; 5] = ["direct", "nginx", "bare", "tollgate-sqlite", "tollgate-postgres"];
+const TARGETS: [&str; 6] = [
+    "direct",
+    "nginx",
+    "bare",
+    "tollgate-sqlite",
+    "tollgate-postgres",
+    "tollgate-nodes",
+];
+/// Nodes of the target of several.
+const NODES: usize = 3;
 /// The holds of a full run, and that of a quick one.
 const HOLDS: [u64; 2] = [1000, 5000];
 const QUICK_HOLD: u64 = 200;
@@ -40,7 +49,7 @@ pub struct Options {
     /// Rounds over all targets [default: 3, with --quick 1]. Each figure is the median over them.
     #[arg(long)]
     pub rounds: Option<usize>,
-    /// Targets, separated by commas: direct, nginx, bare, tollgate-sqlite, tollgate-postgres [default: all that can be].
+    /// Targets, separated by commas: direct, nginx, bare, tollgate-sqlite, tollgate-postgres, tollgate-nodes [default: all that can be].
     #[arg(long, value_delimiter = ',')]
     pub targets: Vec<String>,
     /// Phases, separated by commas: small, large, stream, stream1, open100, open1000, paced, hold1000, hold5000 (any
@@ -53,6 +62,9 @@ pub struct Options {
     /// An empty PostgreSQL database for the target tollgate-postgres, as `postgres://user:password@host/database`.
     #[arg(long)]
     pub postgres: Option<String>,
+    /// A Redis for the limits of the target tollgate-nodes (three nodes on the database above), as `redis://host:port/0`.
+    #[arg(long)]
+    pub redis: Option<String>,
     /// One round, short phases, 200 held streams, 500 keys: shows that everything works; the figures are rough.
     #[arg(long)]
     pub quick: bool,
@@ -255,7 +267,7 @@ impl<'a> Comparison<'a> {
         session.wait_until_up()?;
         let start_ms = begun.elapsed().as_secs_f64() * 1e3;
         std::thread::sleep(Duration::from_secs(1));
-        if started.process.is_some() {
+        if !started.processes.is_empty() {
             let memory = session.memory();
             self.journal.write(Record::Idle(Idle {
                 round,
@@ -279,10 +291,8 @@ impl<'a> Comparison<'a> {
                 "charged {charged} nano-credits for answers worth {expected}"
             );
         }
-        match started.process {
-            Some(process) => process.stop(target.patience()),
-            None => Ok(()),
-        }
+        let mut processes = started.processes.into_iter();
+        processes.try_for_each(|process| process.stop(target.patience()))
     }
 
     /// Bad answers are trouble: a gateway that refuses quickly would look cheap.
@@ -425,7 +435,7 @@ fn choose_targets(options: &Options, stub: &Process, work: &Path) -> anyhow::Res
             work: work.to_owned(),
         }));
     }
-    let setup = |postgres: Option<String>| -> anyhow::Result<Setup> {
+    let setup = |name: &'static str, postgres: Option<String>| -> anyhow::Result<Setup> {
         let most_keys = match &postgres {
             // Each is made by a program that opens the database first; they are many for the sake of SQLite's memory.
             Some(_) => QUICK_KEYS,
@@ -433,26 +443,48 @@ fn choose_targets(options: &Options, stub: &Process, work: &Path) -> anyhow::Res
         };
         let (binary, work) = (tollgate_program(options)?, work.to_owned());
         Ok(Setup {
+            name,
             binary,
             work,
             stub: address,
             postgres,
+            redis: None,
+            nodes: 1,
             keys: keys(options).min(most_keys),
             callers: options.callers,
         })
     };
     if wanted("tollgate-sqlite") {
-        targets.push(Box::new(Tollgate::new(setup(None)?)?));
+        targets.push(Box::new(Tollgate::new(setup("tollgate-sqlite", None)?)?));
     }
     match &options.postgres {
         Some(url) if wanted("tollgate-postgres") => {
-            targets.push(Box::new(Tollgate::new(setup(Some(url.clone()))?)?));
+            targets.push(Box::new(Tollgate::new(setup(
+                "tollgate-postgres",
+                Some(url.clone()),
+            )?)?));
         }
         None if options.targets.iter().any(|name| name == "tollgate-postgres") => {
             bail!("the target tollgate-postgres needs --postgres URL");
         }
         None => eprintln!("no --postgres URL: the run goes on without tollgate-postgres"),
         Some(_) => {}
+    }
+    match (&options.postgres, &options.redis) {
+        (Some(url), Some(redis)) if wanted("tollgate-nodes") => {
+            targets.push(Box::new(Tollgate::new(Setup {
+                redis: Some(redis.clone()),
+                nodes: NODES,
+                ..setup("tollgate-nodes", Some(url.clone()))?
+            })?));
+        }
+        _ if options.targets.iter().any(|name| name == "tollgate-nodes") => {
+            ensure!(
+                options.postgres.is_some() && options.redis.is_some(),
+                "the target tollgate-nodes needs --postgres URL and --redis URL"
+            );
+        }
+        _ => {}
     }
     Ok(targets)
 }

@@ -12,9 +12,10 @@ use crate::payload::Payload;
 
 /// A server that is up.
 pub(super) struct Started {
-    /// `None` for `direct`: the stub serves, and the stub is measured.
-    pub(super) process: Option<Process>,
-    pub(super) address: SocketAddr,
+    /// None for `direct`: the stub serves, and the stub is measured.
+    pub(super) processes: Vec<Process>,
+    /// One of each process.
+    pub(super) addresses: Vec<SocketAddr>,
     /// What the requests name as their model.
     pub(super) model: String,
     /// API keys, one for each caller.
@@ -97,8 +98,8 @@ impl Target for Direct {
 
     fn start(&mut self) -> anyhow::Result<Started> {
         Ok(Started {
-            process: None,
-            address: self.stub,
+            processes: Vec::new(),
+            addresses: vec![self.stub],
             model: "stub-model".to_owned(),
             keys: Vec::new(),
         })
@@ -132,8 +133,8 @@ impl Target for Bare {
         let process = Process::start(command, &self.work, "bare")?;
         let address = process.bound_address()?;
         Ok(Started {
-            process: Some(process),
-            address,
+            processes: vec![process],
+            addresses: vec![address],
             model: "stub-model".to_owned(),
             keys: Vec::new(),
         })
@@ -233,8 +234,8 @@ impl Target for Nginx {
         let process = Process::start(command, &self.work, "nginx")?;
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         Ok(Started {
-            process: Some(process),
-            address,
+            processes: vec![process],
+            addresses: vec![address],
             model: "stub-model".to_owned(),
             keys: Vec::new(),
         })

@@ -36,11 +36,16 @@ const SECRETS: [(&str, &str); 2] = [
 /// What is asked of the target.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
+    pub(super) name: &'static str,
     pub(super) binary: PathBuf,
     pub(super) work: PathBuf,
     pub(super) stub: std::net::SocketAddr,
     /// `None` for SQLite in the data folder.
     pub(super) postgres: Option<String>,
+    /// Where nodes share their limits.
+    pub(super) redis: Option<String>,
+    /// Processes on one database.
+    pub(super) nodes: usize,
     /// API keys in the store.
     pub(super) keys: usize,
     /// Accounts that the load is spread over, each with one of the keys.
@@ -65,14 +70,9 @@ struct Caller {
 impl Tollgate {
     /// Writes the configuration file; nothing is started.
     pub(super) fn new(setup: Setup) -> anyhow::Result<Tollgate> {
-        let engine = if setup.postgres.is_some() {
-            "postgres"
-        } else {
-            "sqlite"
-        };
-        let data = setup.work.join(format!("tollgate-{engine}"));
+        let data = setup.work.join(setup.name);
         std::fs::create_dir_all(&data)?;
-        let config = setup.work.join(format!("tollgate-{engine}.toml"));
+        let config = setup.work.join(format!("{}.toml", setup.name));
         std::fs::write(&config, settings(&setup, &data))?;
         let cli = Cli {
             binary: setup.binary.clone(),
@@ -87,10 +87,16 @@ impl Tollgate {
         })
     }
 
-    fn serve(&self) -> anyhow::Result<(Process, std::net::SocketAddr)> {
-        let command = self
-            .cli
-            .command(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    /// Starts a node. All have one configuration file, and a data folder each.
+    fn serve(&self, node: usize) -> anyhow::Result<(Process, std::net::SocketAddr)> {
+        let cli = match node {
+            0 => self.cli.clone(),
+            _ => Cli {
+                data: self.cli.data.with_extension(format!("node-{node}")),
+                ..self.cli.clone()
+            },
+        };
+        let command = cli.command(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
         let process = Process::start(command, &self.setup.work, self.name())?;
         let address = process.bound_address()?;
         Ok((process, address))
@@ -175,11 +181,7 @@ impl Tollgate {
 
 impl Target for Tollgate {
     fn name(&self) -> &'static str {
-        if self.setup.postgres.is_some() {
-            "tollgate-postgres"
-        } else {
-            "tollgate-sqlite"
-        }
+        self.setup.name
     }
 
     fn translates(&self) -> bool {
@@ -199,7 +201,7 @@ impl Target for Tollgate {
     fn prepare(&mut self) -> anyhow::Result<()> {
         let begun = Instant::now();
         self.cli.run(["migrate"])?;
-        let (process, _) = self.serve()?;
+        let (process, _) = self.serve(0)?;
         self.callers = self.provision().with_context(|| process.last_words())?;
         process.stop(self.patience())?;
         let seconds = begun.elapsed().as_secs_f64();
@@ -212,12 +214,17 @@ impl Target for Tollgate {
     }
 
     fn start(&mut self) -> anyhow::Result<Started> {
-        let (process, address) = self.serve()?;
-        self.balance = self.settled().with_context(|| process.last_words())?;
+        let (mut processes, mut addresses) = (Vec::new(), Vec::new());
+        for node in 0..self.setup.nodes {
+            let (process, address) = self.serve(node)?;
+            processes.push(process);
+            addresses.push(address);
+        }
+        self.balance = self.settled().with_context(|| processes[0].last_words())?;
         let keys = self.callers.iter().map(|caller| caller.key.clone()).collect();
         Ok(Started {
-            process: Some(process),
-            address,
+            processes,
+            addresses,
             model: MODEL.to_owned(),
             keys,
         })
@@ -261,6 +268,12 @@ fn settings(setup: &Setup, data: &Path) -> String {
         Some(url) => url.clone(),
         None => format!("sqlite:{}", data.join("tollgate.db").display()),
     };
+    let redis = setup.redis.as_ref().map_or(String::new(), |url| {
+        format!(
+            "\n[redis]\nurl = {url:?}\nprefix = \"tollgate-bench-{}\"\n",
+            std::process::id()
+        )
+    });
     let (input, output) = PRICES;
     let [(upstream_key, _), (pepper, _)] = SECRETS;
     // Model servers of this machine are not looked for, and a stop does not wait for a load balancer to notice.
@@ -276,6 +289,7 @@ pepper_env = \"{pepper}\"
 
 [storage]
 url = {url:?}
+{redis}
 
 [providers.stub]
 preset = \"vllm\"

@@ -1,5 +1,6 @@
 //! Many slow streams at once, each read to its end: while all of them are open, the server's memory is looked at.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -50,7 +51,8 @@ async fn hold(options: &Options, gate: Gate) -> anyhow::Result<Report> {
         let due = begin + ramp.mul_f64(index as f64 / options.connections as f64);
         streams.spawn(async move {
             sleep_until(due).await;
-            let outcome = stream(&options, &request, &counts).await;
+            let address = options.address[index % options.address.len()];
+            let outcome = stream(&options, address, &request, &counts).await;
             if outcome.is_err() {
                 counts.failed.fetch_add(1, Relaxed);
             }
@@ -78,8 +80,13 @@ async fn hold(options: &Options, gate: Gate) -> anyhow::Result<Report> {
 }
 
 /// One stream from its connection to its `[DONE]`; gives its content chunks.
-async fn stream(options: &Options, request: &[u8], counts: &Counts) -> anyhow::Result<u64> {
-    let mut socket = TcpStream::connect(options.address).await.context("connecting")?;
+async fn stream(
+    options: &Options,
+    address: SocketAddr,
+    request: &[u8],
+    counts: &Counts,
+) -> anyhow::Result<u64> {
+    let mut socket = TcpStream::connect(address).await.context("connecting")?;
     socket.set_nodelay(true)?;
     socket.write_all(request).await.context("writing the request")?;
     let mut buffer = [0; 2048];

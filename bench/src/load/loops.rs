@@ -48,7 +48,7 @@ pub(super) fn run(options: &Options, gate: Gate) -> anyhow::Result<Report> {
     let mut threads = Vec::with_capacity(options.connections);
     for index in 0..options.connections {
         let lane = Lane {
-            address: options.address,
+            address: options.address[index % options.address.len()],
             warm: warm
                 .as_ref()
                 .map(|requests| requests[index % requests.len()].clone()),

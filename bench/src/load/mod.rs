@@ -22,9 +22,9 @@ pub use report::{Quantiles, Report};
 /// Command line of the load tool.
 #[derive(clap::Args, Debug, Clone)]
 pub struct Options {
-    /// The server to load.
-    #[arg(long)]
-    pub address: SocketAddr,
+    /// The server to load; of several, separated by commas, the connections take turns.
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub address: Vec<SocketAddr>,
     /// The path of every request.
     #[arg(long, default_value = "/v1/chat/completions")]
     pub path: String,

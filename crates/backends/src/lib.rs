@@ -1,6 +1,8 @@
 //! Engines behind the storage ports: SQLite for one process, PostgreSQL for several, and counters in memory or in Redis.
 //! Only the server names them; everything else speaks to the ports.
 
+mod ids;
+mod journal;
 pub mod memory;
 pub mod moving;
 mod notices;

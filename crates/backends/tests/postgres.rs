@@ -6,10 +6,14 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "postgres/bench.rs"]
+mod bench;
 #[path = "postgres/database.rs"]
 mod database;
 #[path = "postgres/faults.rs"]
 mod faults;
+#[path = "postgres/lease.rs"]
+mod lease;
 #[path = "postgres/moving.rs"]
 mod moving;
 #[path = "postgres/nodes.rs"]
@@ -17,8 +21,13 @@ mod nodes;
 #[path = "postgres/schema.rs"]
 mod schema;
 
-use tollgate_backends::postgres;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_backends::postgres::{self, LeaseConfig};
 use tollgate_storage::conformance::{BoxFuture, Factory};
+use tollgate_types::Timestamp;
+use tollgate_types::clock::ManualClock;
 
 use database::TestDatabase;
 
@@ -27,9 +36,28 @@ mod conformance {
     tollgate_storage::conformance_tests!(crate::run);
 }
 
+/// What it says about the books, on a node that leases whatever it can.
+mod leasing {
+    tollgate_storage::books_conformance_tests!(crate::run_leasing);
+}
+
 fn run(case: impl FnOnce(Factory) -> BoxFuture<()>) {
+    run_with(None, case);
+}
+
+fn run_leasing(case: impl FnOnce(Factory) -> BoxFuture<()>) {
+    let dir = tempfile::tempdir().unwrap();
+    // No hold of the suite is swept away meanwhile.
+    let clock = Arc::new(ManualClock::at(Timestamp::from_micros(0)));
+    let mut leases = LeaseConfig::new(dir.path().join("leases"), Duration::from_secs(60), clock);
+    leases.busy = 1;
+    run_with(Some(leases), case);
+}
+
+fn run_with(leases: Option<LeaseConfig>, case: impl FnOnce(Factory) -> BoxFuture<()>) {
     let database = TestDatabase::create();
-    let config = database.config();
+    let mut config = database.config();
+    config.leases = leases;
     database.block_on(async {
         postgres::migrate(&config.url).await.unwrap();
         let factory = Factory::new(move || {

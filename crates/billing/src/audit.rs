@@ -5,7 +5,7 @@ pub mod arithmetic;
 use std::collections::HashMap;
 use std::fmt;
 
-use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
+use tollgate_storage::audit::{Leg, OpenHold, OpenLease, TransferRow, TransferSubject};
 use tollgate_storage::{
     AuditVisitor, Chain, LedgerAccount, LedgerBalance, LedgerStore, Lot, Refund, StorageError, UsageRow,
 };
@@ -198,11 +198,14 @@ impl Audit {
             return self.differ(subject, "price version", version, "not recorded".to_owned());
         };
         let cost = prices.cost(&row.usage).cost;
-        let (credits, allowance) = (call.moved(Leg::Hold), call.moved(Leg::HoldAllowance));
+        let credits = call.moved(Leg::Hold) + call.moved(Leg::HoldLease);
+        let allowance = call.moved(Leg::HoldAllowance);
         let split = Split::of(cost, credits, allowance);
         self.report.calls += 1;
         self.report.estimated += u64::from(row.estimated);
         self.report.charged += split.charge;
+        let released = call.moved(Leg::Release) + call.moved(Leg::ReleaseLease);
+        let lost = call.moved(Leg::Overrun) + call.moved(Leg::CrashLoss);
         let unused = call.moved(Leg::ReleaseAllowance) + call.moved(Leg::ReleaseBreakage);
         self.compare(
             &subject,
@@ -217,9 +220,9 @@ impl Audit {
                     call.moved(Leg::SettleIncluded),
                     split.included,
                 ),
-                ("released to credits", call.moved(Leg::Release), split.released),
+                ("released to credits", released, split.released),
                 ("unused of the allowance", unused, split.unused),
-                ("overrun in the ledger", call.moved(Leg::Overrun), split.overrun),
+                ("overrun in the ledger", lost, split.overrun),
                 (
                     "given back",
                     nanos(row.refunded),
@@ -355,6 +358,8 @@ impl AuditVisitor for Audit {
     fn chain(&mut self, _: Chain) {}
 
     fn lot(&mut self, _: &Lot) {}
+
+    fn lease(&mut self, _: OpenLease) {}
 
     fn hold(&mut self, hold: OpenHold) {
         if let Some(plan) = hold.plan {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
+use tollgate_storage::audit::{Leg, OpenHold, OpenLease, TransferRow, TransferSubject};
 use tollgate_storage::{
     AuditVisitor, Chain, LedgerAccount, LedgerBalance, LedgerStore, Lot, Refund, StorageError, UsageRow,
 };
@@ -99,6 +99,8 @@ struct Book {
     open: HashMap<HoldId, i128>,
     /// What open holds have of credits.
     held: i128,
+    /// What open leases have.
+    leased: i128,
     lots: Lots,
     weeks: HashMap<TransferId, Week>,
     /// What the calls of a week took of its allowance and did not give back.
@@ -133,7 +135,7 @@ struct Lots {
     left: HashMap<Leg, i128>,
 }
 
-/// The legs of a hold: out of credits, then out of an allowance.
+/// The legs of a hold: out of credits or a lease of them, then out of an allowance.
 #[derive(Default)]
 struct HoldLegs {
     credits: Option<i128>,
@@ -224,6 +226,16 @@ impl Auditor {
             self.fault(
                 "I4",
                 format!("{held} nano-credits are held, the open holds make {open}"),
+            );
+        }
+        let (leased, open) = (
+            self.book.stored.get(&LedgerAccount::Lease).copied().unwrap_or(0),
+            self.book.leased,
+        );
+        if leased != open {
+            self.fault(
+                "I4",
+                format!("{leased} nano-credits are leased, the open leases make {open}"),
             );
         }
     }
@@ -429,7 +441,7 @@ impl Auditor {
             .get(&LedgerAccount::Credits)
             .copied()
             .unwrap_or(0);
-        let funds = credits + self.book.held;
+        let funds = credits + self.book.held + self.book.leased;
         if lots.remaining < funds {
             let left = lots.remaining;
             self.fault(
@@ -503,10 +515,10 @@ impl Auditor {
     fn hold_leg(&mut self, id: HoldId, leg: Leg, amount: i128) {
         let legs = self.book.entry.legs.get_or_insert_default();
         let place = match leg {
-            Leg::Hold => &mut legs.credits,
+            Leg::Hold | Leg::HoldLease => &mut legs.credits,
             Leg::Settle => &mut legs.paid,
-            Leg::Release => &mut legs.released,
-            Leg::Overrun => &mut legs.overrun,
+            Leg::Release | Leg::ReleaseLease => &mut legs.released,
+            Leg::Overrun | Leg::CrashLoss => &mut legs.overrun,
             Leg::HoldAllowance => &mut legs.allowance,
             Leg::SettleIncluded => &mut legs.included,
             Leg::ReleaseAllowance => &mut legs.returned,
@@ -519,7 +531,9 @@ impl Auditor {
             | Leg::Expire
             | Leg::Withdraw
             | Leg::Refund
-            | Leg::RefundAllowance => {
+            | Leg::RefundAllowance
+            | Leg::Lease
+            | Leg::ReturnLease => {
                 return self.fault("I1", format!("hold {id} has {leg:?}"));
             }
         };
@@ -552,7 +566,7 @@ impl Auditor {
     fn check_revenue(&mut self) {
         let computed = |account| self.book.computed.get(&account).copied().unwrap_or(0);
         let legs = computed(LedgerAccount::RevenueUsage) + computed(LedgerAccount::RevenueIncluded);
-        let loss = -computed(LedgerAccount::ExpenseOverrun);
+        let loss = -computed(LedgerAccount::ExpenseOverrun) - computed(LedgerAccount::ExpenseCrashLoss);
         let rows = self.book.revenue_of_rows;
         if legs != rows + loss {
             self.fault(
@@ -631,6 +645,10 @@ impl AuditVisitor for Auditor {
         *lots.left.entry(Leg::Withdraw).or_default() += withdrawn;
     }
 
+    fn lease(&mut self, lease: OpenLease) {
+        self.book.leased += nanos(lease.balance);
+    }
+
     fn hold(&mut self, hold: OpenHold) {
         self.report.open_holds += 1;
         self.book.held += nanos(hold.amount) - nanos(hold.allowance);
@@ -680,6 +698,7 @@ impl AuditVisitor for Auditor {
                 }
             }
             TransferSubject::Lot(_) if matches!(transfer.leg, Leg::Expire | Leg::Withdraw) => {}
+            TransferSubject::Lease(_) if matches!(transfer.leg, Leg::Lease | Leg::ReturnLease) => {}
             TransferSubject::Hold(id) => self.hold_leg(id, transfer.leg, amount),
             TransferSubject::Window(id) => self.week_leg(id, transfer.leg, amount),
             TransferSubject::Period(_) if transfer.leg == Leg::PlanFee => {}

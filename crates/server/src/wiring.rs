@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 use tollgate_accounts::{Admins, KeyShape, Keys, KeysConfig, Limiter, TokenShape, Vault};
+use tollgate_backends::postgres::LeaseConfig;
 use tollgate_backends::{postgres, sqlite};
 use tollgate_billing::{Notices, Plans, TopUps};
 use tollgate_catalog::Catalog;
@@ -28,6 +29,8 @@ use crate::secrets;
 
 /// How long a key that works is believed without another look; bounds how late another node's revocation is noticed.
 const KEY_TTL: Duration = Duration::from_secs(5);
+/// The directory of leases' journals within the data directory.
+const LEASES: &str = "leases";
 /// How long an unknown key is refused without another look.
 const UNKNOWN_KEY_TTL: Duration = Duration::from_secs(30);
 
@@ -79,13 +82,16 @@ pub struct Services {
 pub async fn domains(config: &Config) -> Result<Domains> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let counting = async { Ok(Counting::alone(&clock)) };
-    domains_with(config, clock.clone(), counting).await
+    domains_with(config, clock.clone(), counting, None).await
 }
 
 /// The domains of a server.
 pub async fn serving_domains(config: &Config) -> Result<Domains> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    domains_with(config, clock.clone(), Counting::open(config, &clock)).await
+    let longest_call = config.pipeline_settings().hold_lifetime();
+    let leases = LeaseConfig::new(config.data.join(LEASES), longest_call, clock.clone());
+    let leases = config.file.storage.leases.then_some(leases);
+    domains_with(config, clock.clone(), Counting::open(config, &clock), leases).await
 }
 
 /// Opens storage, then what limits are counted by, and builds the domains over them. The catalog is empty.
@@ -93,6 +99,7 @@ async fn domains_with(
     config: &Config,
     clock: Arc<dyn Clock>,
     counting: impl Future<Output = Result<Counting>>,
+    leases: Option<LeaseConfig>,
 ) -> Result<Domains> {
     let mut seed = [0_u8; 8];
     getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
@@ -102,7 +109,7 @@ async fn domains_with(
     let http = http_client(config);
     let payments = payments::build(config, &http)?;
     let mailer = mail::build(config)?;
-    let storage = open_storage(config, &clock).await?;
+    let storage = open_storage(config, &clock, leases).await?;
     let admins = Admins::new(
         TokenShape::new(&config.file.service.slug),
         pepper.clone(),
@@ -156,7 +163,11 @@ async fn domains_with(
     })
 }
 
-async fn open_storage(config: &Config, clock: &Arc<dyn Clock>) -> Result<Storage> {
+async fn open_storage(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    leases: Option<LeaseConfig>,
+) -> Result<Storage> {
     match &config.storage {
         StorageUrl::Sqlite(path) => {
             let directory = path.parent().unwrap_or(&config.data);
@@ -167,6 +178,7 @@ async fn open_storage(config: &Config, clock: &Arc<dyn Clock>) -> Result<Storage
         StorageUrl::Postgres(url) => {
             let mut settings = postgres::PostgresConfig::new(url.expose_secret());
             settings.max_connections = config.file.storage.max_connections;
+            settings.leases = leases;
             postgres::open(settings)
                 .await
                 .context("cannot open the PostgreSQL database")
@@ -180,7 +192,7 @@ pub async fn migrate(config: &Config) -> Result<()> {
         // The embedded database is brought up to date whenever it is opened.
         StorageUrl::Sqlite(_) => {
             let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-            Ok(open_storage(config, &clock).await?.engine.close().await?)
+            Ok(open_storage(config, &clock, None).await?.engine.close().await?)
         }
         StorageUrl::Postgres(url) => Ok(postgres::migrate(url.expose_secret()).await?),
     }

@@ -36,11 +36,15 @@ pub enum LedgerAccount {
     ExpenseGoodwill,
     /// What was charged and given back. It goes down.
     RevenueRefunds,
+    /// What nodes have taken out of credits ahead of the calls that they serve. Never below zero.
+    Lease,
+    /// What calls cost that a node reported when its lease was gone, borne by the operator. It goes down.
+    ExpenseCrashLoss,
 }
 
 impl LedgerAccount {
     /// Every ledger account.
-    pub const ALL: [LedgerAccount; 12] = [
+    pub const ALL: [LedgerAccount; 14] = [
         LedgerAccount::Cash,
         LedgerAccount::Credits,
         LedgerAccount::Hold,
@@ -53,6 +57,8 @@ impl LedgerAccount {
         LedgerAccount::Breakage,
         LedgerAccount::ExpenseGoodwill,
         LedgerAccount::RevenueRefunds,
+        LedgerAccount::Lease,
+        LedgerAccount::ExpenseCrashLoss,
     ];
 
     /// The name used in storage.
@@ -70,6 +76,8 @@ impl LedgerAccount {
             LedgerAccount::Breakage => "breakage",
             LedgerAccount::ExpenseGoodwill => "expense:goodwill",
             LedgerAccount::RevenueRefunds => "revenue:refunds",
+            LedgerAccount::Lease => "lease",
+            LedgerAccount::ExpenseCrashLoss => "expense:crash_loss",
         }
     }
 
@@ -84,7 +92,7 @@ impl LedgerAccount {
     pub const fn is_constrained(self) -> bool {
         matches!(
             self,
-            LedgerAccount::Credits | LedgerAccount::Hold | LedgerAccount::Allowance
+            LedgerAccount::Credits | LedgerAccount::Hold | LedgerAccount::Allowance | LedgerAccount::Lease
         )
     }
 }
@@ -113,6 +121,8 @@ pub enum TransferSubject {
     Lot(TransferId),
     /// A refund.
     Refund(TransferId),
+    /// A change of the size of a lease.
+    Lease(TransferId),
 }
 
 impl TransferSubject {
@@ -125,6 +135,7 @@ impl TransferSubject {
             TransferSubject::Period(_) => "period",
             TransferSubject::Lot(_) => "lot",
             TransferSubject::Refund(_) => "refund",
+            TransferSubject::Lease(_) => "lease",
         }
     }
 
@@ -136,7 +147,8 @@ impl TransferSubject {
             | TransferSubject::Window(id)
             | TransferSubject::Period(id)
             | TransferSubject::Lot(id)
-            | TransferSubject::Refund(id) => id.as_u128(),
+            | TransferSubject::Refund(id)
+            | TransferSubject::Lease(id) => id.as_u128(),
         }
     }
 
@@ -149,6 +161,7 @@ impl TransferSubject {
             "period" => Some(TransferSubject::Period(TransferId::from_u128(entry))),
             "lot" => Some(TransferSubject::Lot(TransferId::from_u128(entry))),
             "refund" => Some(TransferSubject::Refund(TransferId::from_u128(entry))),
+            "lease" => Some(TransferSubject::Lease(TransferId::from_u128(entry))),
             _ => None,
         }
     }
@@ -191,11 +204,21 @@ pub enum Leg {
     Refund,
     /// `revenue:refunds → allowance`.
     RefundAllowance,
+    /// `credits → lease`.
+    Lease,
+    /// `lease → credits`.
+    ReturnLease,
+    /// `lease → hold`.
+    HoldLease,
+    /// `hold → lease`.
+    ReleaseLease,
+    /// `expense:crash_loss → revenue:usage`: the lease was gone when the call was reported.
+    CrashLoss,
 }
 
 impl Leg {
     /// Every step.
-    pub const ALL: [Leg; 17] = [
+    pub const ALL: [Leg; 22] = [
         Leg::Grant,
         Leg::Hold,
         Leg::Settle,
@@ -213,6 +236,11 @@ impl Leg {
         Leg::Withdraw,
         Leg::Refund,
         Leg::RefundAllowance,
+        Leg::Lease,
+        Leg::ReturnLease,
+        Leg::HoldLease,
+        Leg::ReleaseLease,
+        Leg::CrashLoss,
     ];
 
     /// The name that people read.
@@ -235,6 +263,11 @@ impl Leg {
             Leg::Withdraw => "withdraw",
             Leg::Refund => "refund",
             Leg::RefundAllowance => "refund_allowance",
+            Leg::Lease => "lease",
+            Leg::ReturnLease => "return_lease",
+            Leg::HoldLease => "hold_lease",
+            Leg::ReleaseLease => "release_lease",
+            Leg::CrashLoss => "crash_loss",
         }
     }
 
@@ -263,6 +296,11 @@ impl Leg {
             Leg::Withdraw => 14,
             Leg::Refund => 15,
             Leg::RefundAllowance => 16,
+            Leg::Lease => 17,
+            Leg::ReturnLease => 18,
+            Leg::HoldLease => 19,
+            Leg::ReleaseLease => 20,
+            Leg::CrashLoss => 21,
         }
     }
 
@@ -291,6 +329,11 @@ impl Leg {
             Leg::Withdraw => (LedgerAccount::Credits, LedgerAccount::Cash),
             Leg::Refund => (LedgerAccount::RevenueRefunds, LedgerAccount::Credits),
             Leg::RefundAllowance => (LedgerAccount::RevenueRefunds, LedgerAccount::Allowance),
+            Leg::Lease => (LedgerAccount::Credits, LedgerAccount::Lease),
+            Leg::ReturnLease => (LedgerAccount::Lease, LedgerAccount::Credits),
+            Leg::HoldLease => (LedgerAccount::Lease, LedgerAccount::Hold),
+            Leg::ReleaseLease => (LedgerAccount::Hold, LedgerAccount::Lease),
+            Leg::CrashLoss => (LedgerAccount::ExpenseCrashLoss, LedgerAccount::RevenueUsage),
         }
     }
 }
@@ -331,8 +374,23 @@ pub struct OpenHold {
     pub expires_at: Timestamp,
 }
 
+/// What a node has taken out of an account's credits ahead of the calls that it serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenLease {
+    /// Id.
+    pub id: TransferId,
+    /// What is left of it, as the node said last.
+    pub balance: Credits,
+    /// What calls that run hold of it, as the node said last.
+    pub in_flight: Credits,
+    /// Until when the node may take holds out of it.
+    pub expires_at: Timestamp,
+    /// When it is closed by others, whatever its node has not reported.
+    pub reclaim_at: Timestamp,
+}
+
 /// Is shown the books. For each account, in this order: `account`, its `balance`s, its `chain`, its `lot`s, its open
-/// `hold`s, its `refund`s, its `transfer`s and `usage` rows, `account_end`. Transfers and usage rows come in ascending
+/// `lease`s and `hold`s, its `refund`s, its `transfer`s and `usage` rows, `account_end`. Transfers and usage rows come in ascending
 /// order of the 128 bits of what they belong to, a call's transfers before its usage row. All `price`s come before the
 /// first account.
 pub trait AuditVisitor: Send {
@@ -346,6 +404,8 @@ pub trait AuditVisitor: Send {
     fn chain(&mut self, chain: Chain);
     /// A lot of the book, spent or not.
     fn lot(&mut self, lot: &Lot);
+    /// A lease of the book.
+    fn lease(&mut self, lease: OpenLease);
     /// A hold of the book that is not resolved.
     fn hold(&mut self, hold: OpenHold);
     /// A transfer of the book.

@@ -3,7 +3,7 @@
 use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
 /// Tables that stay where they are, and why.
-pub const OWN: [(&str, &str); 2] = [
+pub const OWN: [(&str, &str); 4] = [
     (
         "_sqlx_migrations",
         "each engine keeps the history of its own schema; both must be at this program's version",
@@ -12,6 +12,14 @@ pub const OWN: [(&str, &str); 2] = [
         "journal_mark",
         "names the journal of one directory and how far it was taken over; a database that is made anew has its own, and \
          the source's journal was taken over before it was read",
+    ),
+    (
+        "installation",
+        "names a PostgreSQL database for the journals of its nodes; a database that is made anew has its own",
+    ),
+    (
+        "lease",
+        "what nodes have of balances; a move begins when none has anything",
     ),
 ];
 

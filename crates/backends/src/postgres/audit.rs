@@ -1,4 +1,4 @@
-//! The books in one snapshot. Eight tables are read side by side in order of account, so that books of any size pass
+//! The books in one snapshot. Nine tables are read side by side in order of account, so that books of any size pass
 //! through a little memory.
 
 use std::collections::VecDeque;
@@ -6,10 +6,11 @@ use std::collections::VecDeque;
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::sync::mpsc;
-use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
+use tollgate_storage::audit::{Leg, OpenHold, OpenLease, TransferRow, TransferSubject};
 use tollgate_storage::{
     AuditVisitor, Chain, LedgerAccount, LedgerBalance, Link, Lot, PriceRecord, Refund, Result, UsageRow,
 };
+use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, HoldId};
 
 use super::error::while_running;
@@ -29,6 +30,7 @@ enum Shown {
     Balance(LedgerBalance),
     Chain(Chain),
     Lot(Box<Lot>),
+    Lease(OpenLease),
     Hold(OpenHold),
     Transfer(TransferRow),
     Usage(Box<UsageRow>),
@@ -60,6 +62,7 @@ fn visit(visitor: &mut dyn AuditVisitor, shown: Shown) {
         Shown::Balance(balance) => visitor.balance(balance),
         Shown::Chain(chain) => visitor.chain(chain),
         Shown::Lot(lot) => visitor.lot(&lot),
+        Shown::Lease(lease) => visitor.lease(lease),
         Shown::Hold(hold) => visitor.hold(hold),
         Shown::Transfer(transfer) => visitor.transfer(transfer),
         Shown::Usage(row) => visitor.usage(&row),
@@ -114,7 +117,7 @@ async fn read_books(connection: &mut PgConnection, only: Option<AccountId>, out:
     };
     let mut accounts = Table::open(connection, &ACCOUNTS, &scope).await?;
     let mut tables = Vec::new();
-    for source in [&BALANCES, &CHAINS, &LOTS, &HOLDS, &REFUNDS] {
+    for source in [&BALANCES, &CHAINS, &LOTS, &LEASES, &HOLDS, &REFUNDS] {
         tables.push(Table::open(connection, source, &scope).await?);
     }
     let mut transfers = Table::open(connection, &TRANSFERS, &scope).await?;
@@ -205,6 +208,22 @@ static LOTS: Source = Source {
     entry: "id",
     fetch: "FETCH 1000 FROM lots",
     convert: |row| Ok(Shown::Lot(Box::new(rows::whole::<LotColumns, _>(row)?))),
+};
+
+static LEASES: Source = Source {
+    name: "lease",
+    declare: "DECLARE leases CURSOR FOR SELECT * FROM lease WHERE {scope} ORDER BY account_id, id",
+    entry: "id",
+    fetch: "FETCH 1000 FROM leases",
+    convert: |row| {
+        Ok(Shown::Lease(OpenLease {
+            id: TransferId::from_u128(rows::id(row, "id")?),
+            balance: rows::credits(row, "balance")?,
+            in_flight: rows::credits(row, "in_flight")?,
+            expires_at: rows::timestamp(row, "expires_at")?,
+            reclaim_at: rows::timestamp(row, "reclaim_at")?,
+        }))
+    },
 };
 
 static HOLDS: Source = Source {

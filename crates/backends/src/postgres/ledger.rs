@@ -1,24 +1,148 @@
 //! The books. A call's steps are one statement each, which is one transaction: it is carried out as a whole or not at all.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tollgate_storage::subscription::Draw;
 use tollgate_storage::{
-    AuditVisitor, Balance, Grant, HoldOutcome, LedgerAccount, LedgerStore, NewHold, Resolution, Result,
-    Settlement, Spendable, StorageError, Subscription,
+    AuditVisitor, Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Result, Settlement,
+    Spendable, StorageError, Subscription,
 };
 use tollgate_types::{AccountId, Credits, Timestamp, Unit};
 
+use super::Node;
 use super::pool::Pool;
 use super::{audit, error, lot, rows, subscription};
 use crate::rows::{SubscriptionColumns, quantity_column, version_column};
 
-pub(super) struct Ledger(pub(super) Arc<Pool>);
+/// For how long a hold that is not covered waits for what leases give back.
+const GATHERING: Duration = Duration::from_secs(1);
+/// Between two attempts meanwhile, doubled up to the second one.
+const TRY_AGAIN: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
+
+pub(super) struct Ledger(pub(super) Arc<Node>);
 
 #[async_trait]
 impl LedgerStore for Ledger {
     async fn hold(&self, hold: NewHold) -> Result<HoldOutcome> {
+        if let Some(leases) = &self.0.leases
+            && let Some(available) = leases.hold(&hold)?
+        {
+            return Ok(HoldOutcome::Held { available });
+        }
+        match self.hold_exactly(&hold).await? {
+            HoldOutcome::Denied { available } => self.gather(&hold, available).await,
+            held => Ok(held),
+        }
+    }
+
+    async fn settle(&self, settlement: Settlement) -> Result<Resolution> {
+        let settlement = match &self.0.leases {
+            None => settlement,
+            Some(leases) => match leases.settle(settlement)? {
+                Ok(resolution) => return Ok(resolution),
+                Err(settlement) => settlement,
+            },
+        };
+        let mut statement = sqlx::query(
+            "SELECT charged, resolved, available
+            FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+        );
+        statement = statement
+            .bind(settlement.account.as_u128().to_be_bytes())
+            .bind(settlement.hold.as_u128().to_be_bytes())
+            .bind(settlement.charge.nanos())
+            .bind(settlement.overrun.nanos());
+        for unit in Unit::ALL {
+            statement = statement.bind(quantity_column(settlement.usage.get(unit)));
+        }
+        statement = statement
+            .bind(settlement.outcome.as_str())
+            .bind(i64::from(settlement.estimated))
+            .bind(settlement.provider.to_string())
+            .bind(settlement.first_at.map(Timestamp::as_micros))
+            .bind(settlement.ended_at.as_micros());
+        let row = self.0.pool.one(statement).await?;
+        Ok(Resolution {
+            charge: rows::credits(&row, "charged")?,
+            first: rows::get(&row, "resolved")?,
+            available: rows::credits(&row, "available")?,
+        })
+    }
+
+    async fn grant(&self, grant: Grant) -> Result<Balance> {
+        let account = grant.account;
+        lot::grant(&self.0.pool, grant).await?;
+        self.balance(account).await
+    }
+
+    async fn spendable(
+        &self,
+        account: AccountId,
+        not_covered_by: Arc<[Arc<str>]>,
+        at: Timestamp,
+    ) -> Result<Spendable> {
+        let credits = self.balance(account).await?.credits;
+        let statement = sqlx::query(subscription::ACTIVE_PLAN).bind(account.as_u128().to_be_bytes());
+        let Some(row) = self.0.pool.optional(statement).await? else {
+            return Ok(Spendable {
+                credits,
+                allowance: Credits::ZERO,
+            });
+        };
+        let left = rows::credits(&row, "balance")?;
+        let plan: Subscription = rows::whole::<SubscriptionColumns, _>(&row)?;
+        let allowance = match plan.draw(at) {
+            _ if not_covered_by.contains(&plan.terms.subject) => Credits::ZERO,
+            Draw::Open(_) => left,
+            Draw::Next(_) => plan.terms.allowance,
+            Draw::Nothing => Credits::ZERO,
+        };
+        Ok(Spendable { credits, allowance })
+    }
+
+    async fn balance(&self, account: AccountId) -> Result<Balance> {
+        // What leases have and no call holds can be spent.
+        let statement = sqlx::query(
+            "SELECT sum(balance) FILTER (WHERE kind IN ('credits', 'lease'))::BIGINT - in_flight AS credits,
+                sum(balance) FILTER (WHERE kind = 'hold')::BIGINT + in_flight AS held
+            FROM ledger_account, (SELECT COALESCE(sum(LEAST(in_flight, balance)), 0)::BIGINT AS in_flight FROM lease
+                WHERE account_id = $1) AS leases
+            WHERE account_id = $1 GROUP BY in_flight",
+        );
+        let statement = statement.bind(account.as_u128().to_be_bytes());
+        let Some(row) = self.0.settled(Some(account)).await.optional(statement).await? else {
+            return Err(StorageError::not_found(account));
+        };
+        Ok(Balance {
+            credits: rows::credits(&row, "credits")?,
+            held: rows::credits(&row, "held")?,
+        })
+    }
+
+    async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64> {
+        let statement = sqlx::query("SELECT voided FROM sweep_holds($1, $2)")
+            .bind(now.as_micros())
+            .bind(i64::from(limit));
+        let voided: i64 = rows::get(&self.0.pool.one(statement).await?, "voided")?;
+        let statement = sqlx::query("SELECT reclaimed FROM reclaim_leases($1)").bind(i64::from(limit));
+        let reclaimed: i64 = rows::get(&self.0.pool.one(statement).await?, "reclaimed")?;
+        if reclaimed > 0 {
+            tracing::warn!(reclaimed, "leases were closed whose nodes have not been heard of");
+        }
+        let voided = u64::try_from(voided).map_err(error::corrupt)?;
+        Ok(voided + self.0.leases.as_ref().map_or(0, |leases| leases.sweep(now)))
+    }
+
+    async fn audit(&self, account: Option<AccountId>, visitor: &mut dyn AuditVisitor) -> Result<()> {
+        audit::show(self.0.settled(account).await, account, visitor).await
+    }
+}
+
+impl Ledger {
+    /// Takes a hold out of what the database has.
+    async fn hold_exactly(&self, hold: &NewHold) -> Result<HoldOutcome> {
         let statement = sqlx::query(
             "SELECT held, available FROM take_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
         );
@@ -39,7 +163,7 @@ impl LedgerStore for Ledger {
                     .map(ToString::to_string)
                     .collect::<Vec<_>>(),
             );
-        let row = self.0.one(statement).await?;
+        let row = self.0.pool.one(statement).await?;
         let available = rows::credits(&row, "available")?;
         match rows::get(&row, "held")? {
             true => Ok(HoldOutcome::Held { available }),
@@ -47,90 +171,44 @@ impl LedgerStore for Ledger {
         }
     }
 
-    async fn settle(&self, settlement: Settlement) -> Result<Resolution> {
-        let mut statement = sqlx::query(
-            "SELECT charged, resolved, available
-            FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
-        );
-        statement = statement
-            .bind(settlement.account.as_u128().to_be_bytes())
-            .bind(settlement.hold.as_u128().to_be_bytes())
-            .bind(settlement.charge.nanos())
-            .bind(settlement.overrun.nanos());
-        for unit in Unit::ALL {
-            statement = statement.bind(quantity_column(settlement.usage.get(unit)));
-        }
-        statement = statement
-            .bind(settlement.outcome.as_str())
-            .bind(i64::from(settlement.estimated))
-            .bind(settlement.provider.to_string())
-            .bind(settlement.first_at.map(Timestamp::as_micros))
-            .bind(settlement.ended_at.as_micros());
-        let row = self.0.one(statement).await?;
-        Ok(Resolution {
-            charge: rows::credits(&row, "charged")?,
-            first: rows::get(&row, "resolved")?,
-            available: rows::credits(&row, "available")?,
-        })
-    }
-
-    async fn grant(&self, grant: Grant) -> Result<Balance> {
-        lot::grant(&self.0, grant).await
-    }
-
-    async fn spendable(
-        &self,
-        account: AccountId,
-        not_covered_by: Arc<[Arc<str>]>,
-        at: Timestamp,
-    ) -> Result<Spendable> {
-        let credits = self.balance(account).await?.credits;
-        let statement = sqlx::query(subscription::ACTIVE_PLAN).bind(account.as_u128().to_be_bytes());
-        let Some(row) = self.0.optional(statement).await? else {
-            return Ok(Spendable {
-                credits,
-                allowance: Credits::ZERO,
-            });
-        };
-        let left = rows::credits(&row, "balance")?;
-        let plan: Subscription = rows::whole::<SubscriptionColumns, _>(&row)?;
-        let allowance = match plan.draw(at) {
-            _ if not_covered_by.contains(&plan.terms.subject) => Credits::ZERO,
-            Draw::Open(_) => left,
-            Draw::Next(_) => plan.terms.allowance,
-            Draw::Nothing => Credits::ZERO,
-        };
-        Ok(Spendable { credits, allowance })
-    }
-
-    async fn balance(&self, account: AccountId) -> Result<Balance> {
-        let statement = sqlx::query("SELECT kind, balance FROM ledger_account WHERE account_id = $1")
-            .bind(account.as_u128().to_be_bytes());
-        let found = self.0.all(statement).await?;
-        if found.is_empty() {
-            return Err(StorageError::not_found(account));
-        }
-        let mut balance = Balance::default();
-        for row in found {
-            let amount = rows::credits(&row, "balance")?;
-            match rows::name(&row, "kind", LedgerAccount::parse)? {
-                LedgerAccount::Credits => balance.credits = amount,
-                LedgerAccount::Hold => balance.held = amount,
-                _ => (),
+    /// A hold that is not covered by what the database has, and may be by what leases give back. It is denied at once when
+    /// not even everything that they have is enough.
+    async fn gather(&self, hold: &NewHold, available: Credits) -> Result<HoldOutcome> {
+        let (mut available, mut pause, mut waited) = (available, TRY_AGAIN[0], Duration::ZERO);
+        loop {
+            let Recalled { leased, unused } = recall(&self.0.pool, hold.account).await?;
+            let and = |more| available.checked_add(more).unwrap_or(Credits::MAX);
+            if leased.is_zero() || and(leased) < hold.amount || waited >= GATHERING {
+                let available = and(unused);
+                return Ok(HoldOutcome::Denied { available });
+            }
+            if let Some(leases) = &self.0.leases {
+                leases.give_back(hold.account);
+            }
+            tokio::time::sleep(pause).await;
+            waited += pause;
+            pause = (pause * 2).min(TRY_AGAIN[1]);
+            match self.hold_exactly(hold).await? {
+                HoldOutcome::Denied { available: now } => available = now,
+                held => return Ok(held),
             }
         }
-        Ok(balance)
     }
+}
 
-    async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64> {
-        let statement = sqlx::query("SELECT voided FROM sweep_holds($1, $2)")
-            .bind(now.as_micros())
-            .bind(i64::from(limit));
-        let voided: i64 = rows::get(&self.0.one(statement).await?, "voided")?;
-        u64::try_from(voided).map_err(error::corrupt)
-    }
+/// What leases of an account have.
+struct Recalled {
+    leased: Credits,
+    /// How much of it no call holds, as was reported last.
+    unused: Credits,
+}
 
-    async fn audit(&self, account: Option<AccountId>, visitor: &mut dyn AuditVisitor) -> Result<()> {
-        audit::show(&self.0, account, visitor).await
-    }
+/// Asks every node for what is left of its leases of an account.
+async fn recall(pool: &Pool, account: AccountId) -> Result<Recalled> {
+    let statement = sqlx::query("SELECT leased, unused FROM recall_leases($1)");
+    let row = pool.one(statement.bind(account.as_u128().to_be_bytes())).await?;
+    Ok(Recalled {
+        leased: rows::credits(&row, "leased")?,
+        unused: rows::credits(&row, "unused")?,
+    })
 }

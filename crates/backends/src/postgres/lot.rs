@@ -9,23 +9,24 @@ use sqlx::postgres::PgRow;
 use sqlx::{Connection, PgConnection};
 use tollgate_storage::lot::{Funds, Leaving, assign, expire, withdraw};
 use tollgate_storage::{
-    Balance, Grant, Lot, LotKind, LotStore, NewRefund, RefundOutcome, Result, StorageError, StorageErrorKind,
+    Grant, Lot, LotKind, LotStore, NewRefund, RefundOutcome, Result, StorageError, StorageErrorKind,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, Timestamp};
 
+use super::Node;
 use super::error::while_running;
 use super::pool::{Pool, Statement};
 use super::subscription::{complete_book, execute, lock, move_credits};
 use super::{refund, rows};
 use crate::rows::LotColumns;
 
-pub(super) struct Lots(pub(super) Arc<Pool>);
+pub(super) struct Lots(pub(super) Arc<Node>);
 
 #[async_trait]
 impl LotStore for Lots {
     async fn lots(&self, account: AccountId, now: Timestamp) -> Result<Vec<Lot>> {
-        transact(&self.0, move |connection| {
+        transact(self.0.settled(Some(account)).await, move |connection| {
             Box::pin(async move {
                 expire_lots(connection, account, now).await?;
                 let mut lots = select(
@@ -48,9 +49,9 @@ impl LotStore for Lots {
         );
         let over = over.bind(now.as_micros()).bind(i64::from(limit));
         let mut expired = 0;
-        for row in self.0.all(over).await? {
+        for row in self.0.pool.all(over).await? {
             let account = AccountId::from_u128(rows::id(&row, "account_id")?);
-            let work = transact(&self.0, move |connection| {
+            let work = transact(&self.0.pool, move |connection| {
                 Box::pin(expire_lots(connection, account, now))
             });
             expired += work.await?;
@@ -59,14 +60,14 @@ impl LotStore for Lots {
     }
 
     async fn withdraw(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Credits> {
-        transact(&self.0, move |connection| {
+        transact(&self.0.pool, move |connection| {
             Box::pin(withdraw_lot(connection, lot, total, at))
         })
         .await
     }
 
     async fn refund(&self, new: NewRefund) -> Result<RefundOutcome> {
-        transact(&self.0, move |connection| {
+        transact(self.0.settled(Some(new.account)).await, move |connection| {
             Box::pin(refund::give_back(connection, new))
         })
         .await
@@ -74,29 +75,21 @@ impl LotStore for Lots {
 }
 
 /// Puts credits into an account as a lot of its own.
-pub(super) async fn grant(pool: &Pool, grant: Grant) -> Result<Balance> {
+pub(super) async fn grant(pool: &Pool, grant: Grant) -> Result<()> {
     transact(pool, move |connection| {
         Box::pin(async move {
             let (before, lots, _) = assigned(connection, grant.account).await?;
-            let statement =
-                sqlx::query("SELECT credits, held FROM grant_lot($1, $2, $3, $4, $5, $6, $7, $8)")
-                    .bind(grant.account.as_u128().to_be_bytes())
-                    .bind(grant.id.as_u128().to_be_bytes())
-                    .bind(grant.amount.nanos())
-                    .bind(grant.at.as_micros())
-                    .bind(grant.terms.kind.as_str())
-                    .bind(i64::from(grant.terms.priority))
-                    .bind(grant.terms.expires_at.map(Timestamp::as_micros))
-                    .bind(grant.terms.note);
-            let row = statement
-                .fetch_one(&mut *connection)
-                .await
-                .map_err(while_running)?;
-            update(connection, &before, &lots).await?;
-            Ok(Balance {
-                credits: rows::credits(&row, "credits")?,
-                held: rows::credits(&row, "held")?,
-            })
+            let statement = sqlx::query("SELECT FROM grant_lot($1, $2, $3, $4, $5, $6, $7, $8)")
+                .bind(grant.account.as_u128().to_be_bytes())
+                .bind(grant.id.as_u128().to_be_bytes())
+                .bind(grant.amount.nanos())
+                .bind(grant.at.as_micros())
+                .bind(grant.terms.kind.as_str())
+                .bind(i64::from(grant.terms.priority))
+                .bind(grant.terms.expires_at.map(Timestamp::as_micros))
+                .bind(grant.terms.note);
+            execute(connection, statement).await?;
+            update(connection, &before, &lots).await
         })
     })
     .await
@@ -133,7 +126,8 @@ pub(super) async fn assigned(
     let available = lock(connection, account).await?;
     complete_book(connection, account).await?;
     let held = sqlx::query(
-        "SELECT COALESCE(sum(amount - allowance), 0)::BIGINT AS credits FROM hold WHERE account_id = $1",
+        "SELECT (COALESCE((SELECT sum(amount - allowance) FROM hold WHERE account_id = $1), 0)
+            + COALESCE((SELECT balance FROM ledger_account WHERE account_id = $1 AND kind = 'lease'), 0))::BIGINT AS credits",
     );
     let held = held.bind(account.as_u128().to_be_bytes());
     let row = held.fetch_one(&mut *connection).await.map_err(while_running)?;

@@ -3,6 +3,7 @@
 //! Hold and settle are one round trip each, to functions that the migrations define; the row of an account's
 //! credits is the lock that orders everything that moves them. The connections must be to a primary, with a
 //! transaction or a session for each call: a pooler in front must keep prepared statements and start-up options.
+//! A node that serves calls holds and settles those of busy accounts without a round trip ([`lease`]).
 
 mod account;
 mod admin;
@@ -11,6 +12,7 @@ mod audit_log;
 mod error;
 mod idempotency;
 mod key;
+mod lease;
 mod ledger;
 mod lot;
 mod member;
@@ -34,7 +36,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::postgres::PgConnectOptions;
 use tollgate_storage::{Engine, Result, Storage};
+use tollgate_types::AccountId;
 
+pub use lease::LeaseConfig;
+use lease::Leases;
 use pool::Pool;
 
 pub(crate) use moving::PostgresSide;
@@ -51,6 +56,8 @@ pub struct PostgresConfig {
     pub acquire_timeout: Duration,
     /// How long the database works on one statement before it gives up.
     pub statement_timeout: Duration,
+    /// How this process leases balances ahead of the calls that it serves; not at all when it serves none.
+    pub leases: Option<LeaseConfig>,
 }
 
 impl PostgresConfig {
@@ -62,6 +69,7 @@ impl PostgresConfig {
             max_connections: 16,
             acquire_timeout: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(10),
+            leases: None,
         }
     }
 }
@@ -93,15 +101,23 @@ impl fmt::Debug for PostgresConfig {
 pub async fn open(config: PostgresConfig) -> Result<Storage> {
     let pool = Arc::new(Pool::open(&config).await?);
     schema::check(&pool).await?;
+    let leases = match config.leases {
+        Some(leases) => Some(Leases::open(pool.clone(), leases).await?),
+        None => None,
+    };
+    let node = Arc::new(Node {
+        pool: pool.clone(),
+        leases,
+    });
     Ok(Storage {
         accounts: Arc::new(account::Accounts(pool.clone())),
         keys: Arc::new(key::Keys(pool.clone())),
-        ledger: Arc::new(ledger::Ledger(pool.clone())),
-        lots: Arc::new(lot::Lots(pool.clone())),
+        ledger: Arc::new(ledger::Ledger(node.clone())),
+        lots: Arc::new(lot::Lots(node.clone())),
         notices: Arc::new(notice::Notices(pool.clone())),
         top_ups: Arc::new(top_up::TopUps(pool.clone())),
-        usage: Arc::new(usage::UsageRows(pool.clone())),
-        reports: Arc::new(report::Reports(pool.clone())),
+        usage: Arc::new(usage::UsageRows(node.clone())),
+        reports: Arc::new(report::Reports(node.clone())),
         admins: Arc::new(admin::Admins(pool.clone())),
         audit_log: Arc::new(audit_log::AuditRows(pool.clone())),
         members: Arc::new(member::Members(pool.clone())),
@@ -109,11 +125,27 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         responses: Arc::new(response::Responses(pool.clone())),
         subscriptions: Arc::new(subscription::Subscriptions(pool.clone())),
         idempotency: Arc::new(idempotency::Idempotency(pool.clone())),
-        engine: Arc::new(PostgresEngine(pool)),
+        engine: Arc::new(PostgresEngine(node)),
     })
 }
 
-struct PostgresEngine(Arc<Pool>);
+/// The database, and what this process has not told it yet.
+struct Node {
+    pool: Arc<Pool>,
+    leases: Option<Arc<Leases>>,
+}
+
+impl Node {
+    /// The database, with every call in it that has ended here; of this account, or of all.
+    async fn settled(&self, account: Option<AccountId>) -> &Pool {
+        if let Some(leases) = &self.leases {
+            leases.report(account).await;
+        }
+        &self.pool
+    }
+}
+
+struct PostgresEngine(Arc<Node>);
 
 #[async_trait]
 impl Engine for PostgresEngine {
@@ -122,15 +154,19 @@ impl Engine for PostgresEngine {
     }
 
     async fn ping(&self) -> Result<()> {
-        self.0.one(sqlx::query("SELECT 1")).await.map(drop)
+        self.0.pool.one(sqlx::query("SELECT 1")).await.map(drop)
     }
 
-    /// Everything is committed before it is answered.
+    /// What is settled out of a lease is reported; everything else is committed before it is answered.
     async fn flush(&self) -> Result<()> {
+        self.0.settled(None).await;
         Ok(())
     }
 
     async fn close(&self) -> Result<()> {
-        self.0.close().await
+        if let Some(leases) = &self.0.leases {
+            leases.close().await?;
+        }
+        self.0.pool.close().await
     }
 }

@@ -6,6 +6,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Row as _};
 use tokio::sync::mpsc;
 use tollgate_storage::{Result, StorageError, StorageErrorKind};
+use tollgate_types::Timestamp;
 
 use super::error::{before_running, while_running};
 use super::schema;
@@ -16,6 +17,8 @@ const COLUMNS: &str = "SELECT table_name::text, column_name::text, data_type::te
 /// Nodes have connections that say their name, and look for expired holds twice a minute.
 const NODES: &str = "SELECT count(*) FROM pg_stat_activity \
     WHERE datname = current_database() AND application_name = 'tollgate' AND pid <> pg_backend_pid()";
+/// Leases that nodes have not given back, and when others may close the last of them.
+const LEASES: &str = "SELECT count(*), max(reclaim_at) FROM lease";
 
 /// How the binary form of COPY begins: its signature, no flags, no extension.
 const COPY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -57,6 +60,17 @@ impl PostgresSide {
             return Err(Error::Refused(format!(
                 "the {role} is used by a gateway or a command ({nodes} connections): stop every node first. What they went \
                  on to write would be lost"
+            )));
+        }
+        let (leases, until): (i64, Option<i64>) = sqlx::query_as(LEASES)
+            .fetch_one(&mut connection)
+            .await
+            .map_err(while_running)?;
+        if let Some(until) = until {
+            return Err(Error::Refused(format!(
+                "{leases} leases of the {role} are of nodes that died: start those nodes once more with their data \
+                 directories, or any node after {}, and stop them; they give the leases back",
+                Timestamp::from_micros(until).to_rfc3339()
             )));
         }
         Ok(PostgresSide { role, connection })

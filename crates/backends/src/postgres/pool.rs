@@ -128,6 +128,11 @@ impl Pool {
         })
     }
 
+    /// Runs a task beside the calls, until the pool is dropped.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
+    }
+
     /// Waits for the calls that run and closes every connection.
     pub(super) async fn close(&self) -> Result<()> {
         let connections = self.connections.clone();

@@ -10,12 +10,13 @@ use tollgate_storage::report::{ChargeSum, LegSum, Span, Sums, TransferPlace};
 use tollgate_storage::{ReportStore, Result};
 use tollgate_types::{AccountId, Timestamp};
 
+use super::Node;
 use super::audit::transfer;
 use super::error::{corrupt, while_running};
-use super::pool::{Pool, Statement};
+use super::pool::Statement;
 use super::rows;
 
-pub(super) struct Reports(pub(super) Arc<Pool>);
+pub(super) struct Reports(pub(super) Arc<Node>);
 
 /// What [`bind`] binds, in its order.
 macro_rules! within {
@@ -50,6 +51,8 @@ const TRANSFERS: &str = within!(
 impl ReportStore for Reports {
     async fn sums(&self, account: AccountId, span: Span) -> Result<Sums> {
         self.0
+            .settled(Some(account))
+            .await
             .call(move |connection| Box::pin(in_snapshot(connection, account, span)))
             .await?
     }
@@ -65,7 +68,14 @@ impl ReportStore for Reports {
             .bind(after.map(|place| place.entry.to_be_bytes()))
             .bind(after.map(|place| place.leg.as_i16()))
             .bind(i64::from(limit));
-        self.0.all(statement).await?.iter().map(transfer).collect()
+        self.0
+            .settled(Some(account))
+            .await
+            .all(statement)
+            .await?
+            .iter()
+            .map(transfer)
+            .collect()
     }
 }
 

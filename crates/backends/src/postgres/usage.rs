@@ -7,12 +7,13 @@ use sqlx::postgres::PgRow;
 use tollgate_storage::{Result, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
 use tollgate_types::{AccountId, KeyId, RequestId, Timestamp};
 
+use super::Node;
 use super::error::corrupt;
-use super::pool::{Pool, Statement};
+use super::pool::Statement;
 use super::rows;
 use crate::rows::{QuantityColumns, UsageColumns};
 
-pub(super) struct UsageRows(pub(super) Arc<Pool>);
+pub(super) struct UsageRows(pub(super) Arc<Node>);
 
 /// What [`bind_filter`] binds, in its order.
 macro_rules! filtered {
@@ -82,13 +83,13 @@ impl UsageStore for UsageRows {
         let statement = bind_filter(sqlx::query(LIST), account, filter)
             .bind(page.after.map(|id| id.as_u128().to_be_bytes()))
             .bind(i64::from(page.limit));
-        let found = self.0.all(statement).await?;
+        let found = self.0.settled(Some(account)).await.all(statement).await?;
         found.iter().map(rows::whole::<UsageColumns, _>).collect()
     }
 
     async fn of_request(&self, request: RequestId) -> Result<Option<UsageRow>> {
         let statement = sqlx::query(OF_REQUEST).bind(request.as_u128().to_be_bytes());
-        let row = self.0.optional(statement).await?;
+        let row = self.0.settled(None).await.optional(statement).await?;
         row.as_ref().map(rows::whole::<UsageColumns, _>).transpose()
     }
 
@@ -106,7 +107,7 @@ impl UsageStore for UsageRows {
             UsageGroup::Endpoint => "endpoint",
         };
         let statement = bind_filter(sqlx::query(TOTALS), account, filter).bind(name);
-        let found = self.0.all(statement).await?;
+        let found = self.0.settled(Some(account)).await.all(statement).await?;
         found.iter().map(|row| total(row, group)).collect()
     }
 }

@@ -7,8 +7,8 @@ use tollgate_storage::{Refund, Settlement};
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, PriceVersion, Unit};
 
-use super::ids::{HoldKey, IdMap};
-use super::record::{Hold, Week, Window};
+use crate::ids::{HoldKey, IdMap};
+use crate::journal::record::{Hold, Week, Window};
 
 /// Calls to be taken over, in the order of the journal.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use tollgate_storage::subscription::{Draw, window_entry};
 use tollgate_storage::{Balance, PlanUse, Subscription};
 use tollgate_types::{AccountId, Credits, Timestamp};
 
-use super::ids::{IdMap, shard_of};
+use crate::ids::{IdMap, shard_of};
 
 const SHARDS: usize = 32;
 

@@ -10,9 +10,9 @@ use tollgate_types::{AccountId, Credits, Timestamp};
 
 use super::batch::{Batch, ResolvedCall, Step};
 use super::bulk::{Bulk, Values};
-use super::ids::IdMap;
 use super::ledger::Transfer;
-use super::record::{Hold, Window};
+use crate::ids::IdMap;
+use crate::journal::record::{Hold, Window};
 use crate::rows::{corrupt, id_bytes, id_from, link_from, storage_error};
 
 pub(super) const HEAD: &str = "SELECT account_id, chain_sequence, chain_previous, chain_hash FROM ledger_account \

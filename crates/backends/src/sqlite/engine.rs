@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 use tollgate_storage::{Engine, Result, StorageError, StorageErrorKind};
 
-use super::ids::lock;
 use super::writer::{Command, execute};
 use super::{Sqlite, stopped, unavailable};
+use crate::ids::lock;
 
 #[async_trait]
 impl Engine for Sqlite {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tollgate_types::{AccountId, Credits, HoldId, Timestamp};
 
 use super::books::Book;
-use super::ids::{HoldKey, IdMap, lock, shard_of};
-use super::record::Hold;
+use crate::ids::{HoldKey, IdMap, lock, shard_of};
+use crate::journal::record::Hold;
 
 const SHARDS: usize = 64;
 /// How long a resolved hold is remembered.

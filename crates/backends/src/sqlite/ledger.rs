@@ -14,16 +14,15 @@ use tollgate_storage::{
     AuditVisitor, Balance, Grant, HoldOutcome, LedgerStore, NewHold, PlanUse, Resolution, Result, Settlement,
     Spendable, StorageError, StorageErrorKind,
 };
-use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Credits, HoldId, Timestamp, Usage};
+use tollgate_types::{AccountId, Credits, HoldId, Timestamp};
 
 use super::account::conflict;
 use super::books::{Book, Share, Sums};
 use super::holds::{Known, Shard};
-use super::ids::{HoldKey, lock};
-use super::journal::Entry;
-use super::record::{Hold, PlanShare, Week, Window};
 use super::{Core, Sqlite, audit, chain};
+use crate::ids::{HoldKey, lock};
+use crate::journal::Entry;
+use crate::journal::record::{Hold, PlanShare, Week, Window, crashed};
 use crate::rows::{id_bytes, storage_error};
 
 const CHARGE: &str = "SELECT charge FROM usage_row WHERE account_id = $1 AND id = $2";
@@ -349,22 +348,6 @@ impl Transfer {
             moved.execute(&mut *connection).await.map_err(storage_error)?;
         }
         self.insert(connection).await
-    }
-}
-
-/// The resolution of a call of which nothing is known: it costs nothing.
-pub(super) fn crashed((account, hold): HoldKey, now: Timestamp) -> Settlement {
-    Settlement {
-        hold,
-        account,
-        charge: Credits::ZERO,
-        overrun: Credits::ZERO,
-        usage: Usage::ZERO,
-        outcome: Outcome::Crashed,
-        estimated: false,
-        provider: Arc::from(""),
-        first_at: None,
-        ended_at: now,
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
-use super::journal::unavailable;
+use crate::journal::unavailable;
 
 /// The right to use a data directory, until it is dropped or the process ends.
 pub(super) struct DirectoryLock {

@@ -13,9 +13,9 @@ use tollgate_types::{AccountId, Credits, Timestamp};
 
 use super::account::conflict;
 use super::books::Book;
-use super::ids::lock;
 use super::ledger::Transfer;
 use super::{Core, Sqlite};
+use crate::ids::lock;
 use crate::rows::{LotColumns, corrupt, id_bytes, id_from, storage_error};
 
 const LOTS: &str = "SELECT account_id, id, kind, amount, remaining, expired, withdrawn, priority, expires_at, note, \

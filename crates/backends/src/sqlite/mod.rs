@@ -19,8 +19,6 @@ mod database;
 mod engine;
 mod holds;
 mod idempotency;
-mod ids;
-mod journal;
 mod key;
 mod ledger;
 mod lock;
@@ -30,12 +28,10 @@ mod moving;
 mod notice;
 mod price;
 mod query;
-mod record;
 mod recover;
 mod refund;
 mod report;
 mod response;
-mod segment;
 mod statements;
 mod subscription;
 mod top_up;
@@ -63,11 +59,11 @@ use tokio_util::task::TaskTracker;
 use tollgate_storage::{Result, Storage, StorageError, StorageErrorKind};
 use tollgate_types::Clock;
 
+use crate::journal::{Journal, JournalConfig, unavailable};
 use crate::rows::storage_error;
 use books::Books;
 use database::Database;
 use holds::Holds;
-use journal::{Journal, JournalConfig, unavailable};
 use lock::DirectoryLock;
 pub(crate) use moving::SqliteSide;
 use work::Task;
@@ -155,6 +151,7 @@ async fn start(
         next: recovered.last + 1,
         segment_bytes: config.segment_bytes,
         sync_after: config.sync_after,
+        queues: true,
     })?);
     let syncer = journal.start_syncer().map_err(unavailable)?;
     let core = Arc::new(Core {

@@ -17,10 +17,10 @@ use tollgate_types::Clock;
 
 use super::bulk::Bulk;
 use super::database::{self, DATABASE_FILE, Database};
-use super::journal::unavailable;
 use super::lock::{DirectoryLock, holder};
 use super::writer::execute;
 use super::{SqliteConfig, open};
+use crate::journal::unavailable;
 use crate::moving::{Bundler, Error, Kind, OWN, Row, Side, SqliteColumn, Table, Value};
 use crate::rows::storage_error;
 

@@ -17,13 +17,12 @@ use tollgate_types::{AccountId, Clock, Credits, HoldId, KeyId, RequestId, Timest
 use super::batch::{Batch, ResolvedCall};
 use super::books::{Books, Sums};
 use super::holds::Holds;
-use super::ids::{HoldKey, IdMap, lock};
-use super::journal::unavailable;
-use super::ledger::crashed;
-use super::record::{Hold, PlanShare, Record, Week, Window};
-use super::segment::{self, Installation};
 use super::statements::BatchWriter;
 use super::writer::execute;
+use crate::ids::{HoldKey, IdMap, lock};
+use crate::journal::record::{Hold, PlanShare, Record, Week, Window, crashed};
+use crate::journal::segment::{self, Installation};
+use crate::journal::unavailable;
 use crate::rows::{SubscriptionColumns, corrupt, id_bytes, id_from, plan_from, storage_error, version_from};
 
 const MARK: &str = "SELECT installation, committed, clean FROM journal_mark";
@@ -306,6 +305,7 @@ impl HoldColumns {
         let plan = plan_from(self.plan_name, self.window_id)?;
         Ok(Hold {
             plan: plan.map(|plan| Box::new(PlanShare { plan, allowance })),
+            lease: None,
             account: AccountId::from_u128(id_from(&self.account_id)?),
             id: HoldId::from_u128(id_from(&self.id)?),
             key: key.map(KeyId::from_u128),

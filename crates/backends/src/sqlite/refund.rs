@@ -12,10 +12,10 @@ use tollgate_types::{AccountId, Credits, HoldId};
 use super::Core;
 use super::account::conflict;
 use super::books::Book;
-use super::ids::lock;
-use super::journal::Entry;
 use super::lot::{changed, insert, update};
 use super::usage::usage_columns;
+use crate::ids::lock;
+use crate::journal::Entry;
 use crate::rows::{RefundColumns, UsageColumns, id_bytes, storage_error};
 
 const ROW: &str = concat!(

@@ -10,9 +10,9 @@ use tollgate_types::AccountId;
 use super::batch::{Batch, Kind, Placed, RARE, USUAL};
 use super::bulk::{Bulk, Values};
 use super::chain::{Chained, Heads};
-use super::ids::HoldKey;
-use super::record::{Hold, Window};
 use super::refund;
+use crate::ids::HoldKey;
+use crate::journal::record::{Hold, Window};
 use crate::rows::{corrupt, id_bytes, quantity_column, storage_error, version_column};
 
 /// The statements that write a batch. A rule that they break undoes the whole transaction: the engine would be wrong.

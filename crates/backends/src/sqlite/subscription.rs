@@ -15,9 +15,9 @@ use tollgate_types::{AccountId, Credits, SubscriptionId, Timestamp};
 
 use super::account::conflict;
 use super::books::Book;
-use super::ids::lock;
 use super::ledger::Transfer;
 use super::{Core, Sqlite};
+use crate::ids::lock;
 use crate::rows::{EventColumns, SubscriptionColumns, id_bytes, storage_error};
 
 const INSERT: &str = "INSERT INTO subscription (id, account_id, product, subject, price, cadence, payer, allowance, \

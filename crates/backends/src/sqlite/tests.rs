@@ -268,7 +268,8 @@ fn journal_that_cannot_be_written_changes_nothing() {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let engine = engine_with_a_hold(directory.path()).await;
         let account = AccountId::from_u128(1);
-        let settlement = ledger::crashed((account, HoldId::from_u128(1)), Timestamp::from_micros(0));
+        let settlement =
+            crate::journal::record::crashed((account, HoldId::from_u128(1)), Timestamp::from_micros(0));
         let held = Balance {
             credits: Credits::from_nanos(15),
             held: Credits::from_nanos(10),
@@ -286,7 +287,8 @@ fn journal_that_cannot_be_written_changes_nothing() {
         assert_eq!(engine.balance(account).await.unwrap(), held);
         std::fs::rename(&elsewhere, &journal).unwrap();
         assert!(matches!(engine.hold(hold(2)).await, Ok(HoldOutcome::Held { .. })));
-        let release = ledger::crashed((account, HoldId::from_u128(2)), Timestamp::from_micros(0));
+        let release =
+            crate::journal::record::crashed((account, HoldId::from_u128(2)), Timestamp::from_micros(0));
         assert!(engine.settle(release).await.unwrap().first);
         engine.close().await.unwrap();
         // The next start finds the hold and nothing else.

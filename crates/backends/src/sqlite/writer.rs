@@ -14,11 +14,11 @@ use tollgate_storage::{Result, StorageError, StorageErrorKind};
 use super::Core;
 use super::batch::{Batch, ResolvedCall};
 use super::database::Database;
-use super::ids::lock;
-use super::journal::Entry;
-use super::record::Hold;
 use super::statements::BatchWriter;
 use super::work::Work;
+use crate::ids::lock;
+use crate::journal::Entry;
+use crate::journal::record::Hold;
 
 /// How long an open hold lives in the journal alone. Most calls end sooner, and their holds never become rows.
 const STORED_AFTER_MICROS: u64 = 30_000_000;

@@ -21,7 +21,7 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timest
 use crate::database::TestDatabase;
 
 pub const ACCOUNT: AccountId = AccountId::from_u128(1);
-const NOW: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
+pub const NOW: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
 
 /// A migrated database with one engine and one account that has this many nano-credits.
 pub async fn one_account(database: &TestDatabase, balance: i64) -> Storage {

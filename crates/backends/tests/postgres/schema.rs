@@ -162,6 +162,7 @@ impl AuditVisitor for Faults {
     fn price(&mut self, _: PriceVersion, _: &str, _: &Prices) {}
     fn account(&mut self, _: AccountId) {}
     fn balance(&mut self, _: tollgate_storage::LedgerBalance) {}
+    fn lease(&mut self, _: tollgate_storage::audit::OpenLease) {}
     fn hold(&mut self, _: tollgate_storage::audit::OpenHold) {}
     fn chain(&mut self, _: tollgate_storage::Chain) {}
     fn lot(&mut self, _: &tollgate_storage::Lot) {}

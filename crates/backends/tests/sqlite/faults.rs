@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_storage::audit::{LedgerBalance, OpenHold, TransferRow};
+use tollgate_storage::audit::{LedgerBalance, OpenHold, OpenLease, TransferRow};
 use tollgate_storage::conformance::Books;
 use tollgate_storage::{AuditVisitor, HoldOutcome, Storage, StorageErrorKind, UsageRow};
 use tollgate_types::{AccountId, PriceVersion, Prices};
@@ -101,6 +101,7 @@ impl AuditVisitor for Unreadable {
     fn price(&mut self, _: PriceVersion, _: &str, _: &Prices) {}
     fn account(&mut self, _: AccountId) {}
     fn balance(&mut self, _: LedgerBalance) {}
+    fn lease(&mut self, _: OpenLease) {}
     fn hold(&mut self, _: OpenHold) {}
     fn chain(&mut self, _: tollgate_storage::Chain) {}
     fn lot(&mut self, _: &tollgate_storage::Lot) {}

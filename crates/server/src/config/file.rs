@@ -104,6 +104,8 @@ pub struct StorageSection {
     pub url: Option<String>,
     /// Connections to PostgreSQL.
     pub max_connections: u32,
+    /// Whether busy accounts are served out of leases of their balance.
+    pub leases: bool,
 }
 
 impl Default for StorageSection {
@@ -111,6 +113,7 @@ impl Default for StorageSection {
         Self {
             url: None,
             max_connections: 16,
+            leases: true,
         }
     }
 }

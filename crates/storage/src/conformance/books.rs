@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices};
 
-use crate::audit::{AuditVisitor, LedgerAccount, LedgerBalance, Leg, OpenHold, TransferRow, TransferSubject};
+use crate::audit::{
+    AuditVisitor, LedgerAccount, LedgerBalance, Leg, OpenHold, OpenLease, TransferRow, TransferSubject,
+};
 use crate::usage::UsageRow;
 use crate::{Chain, Link, Lot, Refund, Storage};
 
@@ -18,6 +20,8 @@ pub struct Book {
     pub chain: Chain,
     /// Lots in the order in which they are spent.
     pub lots: Vec<Lot>,
+    /// Leases of nodes in order of id.
+    pub leases: Vec<OpenLease>,
     /// Open holds in order of id.
     pub holds: Vec<OpenHold>,
     /// Transfers in order of subject and leg.
@@ -116,6 +120,12 @@ impl AuditVisitor for Books {
         book.lots.push(lot.clone());
     }
 
+    fn lease(&mut self, lease: OpenLease) {
+        let book = self.open_book();
+        assert!(book.holds.is_empty(), "leases come before holds");
+        book.leases.push(lease);
+    }
+
     fn hold(&mut self, hold: OpenHold) {
         let book = self.open_book();
         assert!(
@@ -173,6 +183,7 @@ fn subject_order(subject: TransferSubject) -> (u8, u128) {
         TransferSubject::Period(id) => (3, id.as_u128()),
         TransferSubject::Lot(id) => (4, id.as_u128()),
         TransferSubject::Refund(id) => (5, id.as_u128()),
+        TransferSubject::Lease(id) => (6, id.as_u128()),
     }
 }
 
@@ -219,6 +230,10 @@ fn check(account: AccountId, book: &Book) {
                 matches!(transfer.leg, Leg::Refund | Leg::RefundAllowance),
                 "{account}: {transfer:?}"
             ),
+            TransferSubject::Lease(_) => assert!(
+                matches!(transfer.leg, Leg::Lease | Leg::ReturnLease),
+                "{account}: {transfer:?}"
+            ),
         }
     }
     for ledger_account in LedgerAccount::ALL {
@@ -241,6 +256,12 @@ fn check(account: AccountId, book: &Book) {
     assert_eq!(total, 0, "{account}: the book does not sum to zero");
     let held: i64 = book.holds.iter().map(|hold| hold.amount.nanos()).sum();
     assert_eq!(held, book.balance(LedgerAccount::Hold), "{account}: open holds");
+    let leased: i64 = book.leases.iter().map(|lease| lease.balance.nanos()).sum();
+    assert_eq!(
+        leased,
+        book.balance(LedgerAccount::Lease),
+        "{account}: open leases"
+    );
     check_chain(account, book);
     check_lots(account, book);
     check_refunds(account, book);
@@ -298,7 +319,7 @@ fn check_lots(account: AccountId, book: &Book) {
         .iter()
         .map(|hold| hold.amount.nanos() - hold.allowance.nanos())
         .sum();
-    let funds = book.balance(LedgerAccount::Credits) + held;
+    let funds = book.balance(LedgerAccount::Credits) + book.balance(LedgerAccount::Lease) + held;
     let left = sum(|lot| lot.remaining);
     assert!(
         left >= funds,
@@ -399,13 +420,22 @@ fn check_holds(account: AccountId, book: &Book, mut legs: HashMap<HoldId, BTreeM
         let (paid, credits) = (row.charge.nanos() - included, row.held.nanos() - allowance);
         let unused = [Leg::ReleaseAllowance, Leg::ReleaseBreakage].map(|leg| (leg, allowance - included));
         let unused = unused.into_iter().filter(|(leg, _)| found.contains_key(leg));
+        let is_leased = found.contains_key(&Leg::HoldLease);
+        let (taken, released) = match is_leased {
+            true => (Leg::HoldLease, Leg::ReleaseLease),
+            false => (Leg::Hold, Leg::Release),
+        };
+        let lost = match found.contains_key(&Leg::CrashLoss) {
+            true => Leg::CrashLoss,
+            false => Leg::Overrun,
+        };
         let mut expected = positive(&[
-            (Leg::Hold, credits),
+            (taken, credits),
             (Leg::HoldAllowance, allowance),
             (Leg::Settle, paid),
             (Leg::SettleIncluded, included),
-            (Leg::Release, credits - paid),
-            (Leg::Overrun, row.overrun.nanos()),
+            (released, credits - paid),
+            (lost, row.overrun.nanos()),
         ]);
         expected.extend(unused.clone());
         assert_eq!(

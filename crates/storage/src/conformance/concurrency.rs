@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_types::{AccountId, Credits};
 
-use super::samples::{at, at_once, funded, grant, hold, kind, nanos, settlement, take, warm_up};
+use super::samples::{at, at_once, funded, grant, hold, nanos, settlement, take, warm_up};
 use super::{Books, Factory};
-use crate::{Balance, HoldOutcome, LedgerStore, NewHold, StorageErrorKind};
+use crate::{Balance, HoldOutcome, LedgerStore, NewHold};
 
 /// 256 calls at once against a balance that covers exactly 10: exactly 10 are held, and the rest write nothing.
 pub async fn holds_never_overspend(factory: Factory) {
@@ -105,27 +105,6 @@ pub async fn settles_resolve_once(factory: Factory) {
         storage.ledger.grant(grant(100 + number, id, 20)).await.unwrap();
     }
     assert_eq!(Books::read(&storage).await.of(id).usage.len(), 4);
-}
-
-/// Of 16 holds with one id at once, exactly one is taken.
-pub async fn same_hold_id_is_taken_once(factory: Factory) {
-    let storage = factory.open().await;
-    let id = funded(&storage, 1, 1000).await;
-    warm_up(&storage, id).await;
-    for amount in [0_i64, 5] {
-        let number = 1 + amount.unsigned_abs();
-        let outcomes = at_once(16, |_| {
-            let (ledger, hold) = (storage.ledger.clone(), hold(number.into(), id, amount));
-            Box::pin(async move { ledger.hold(hold).await })
-        })
-        .await;
-        let (taken, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
-        assert_eq!(taken.len(), 1, "{amount}");
-        for refusal in refused {
-            assert_eq!(kind(refusal), StorageErrorKind::Conflict);
-        }
-    }
-    Books::read(&storage).await;
 }
 
 /// 16 grants with one id at once are one grant, and none of them fails.

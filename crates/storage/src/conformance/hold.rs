@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate_types::{AccountId, Credits};
 
-use super::samples::{START, account, at, funded, hold, kind, nanos, settlement, take};
+use super::samples::{START, account, at, funded, hold, kind, nanos, take};
 use super::{Books, Factory};
 use crate::audit::{Leg, OpenHold, TransferRow, TransferSubject};
 use crate::{Balance, HoldOutcome, LedgerAccount, NewHold, StorageErrorKind};
@@ -98,29 +98,6 @@ pub async fn unknown_account_is_not_found(factory: Factory) {
         assert_eq!(kind(outcome), StorageErrorKind::NotFound);
     }
     assert_eq!(Books::read(&storage).await, Books::default());
-}
-
-/// An id is used once for ever: not while its hold is open, and not after it was resolved.
-pub async fn used_id_is_a_conflict(factory: Factory) {
-    let storage = factory.open().await;
-    let owner = funded(&storage, 1, 1000).await;
-    let free = take(&storage, hold(1, owner, 0)).await;
-    let paid = take(&storage, hold(2, owner, 10)).await;
-    for resolved in [false, true] {
-        let before = Books::read(&storage).await;
-        for (number, amount) in [(1, 0), (1, 7), (2, 10), (2, 0), (2, 3)] {
-            let outcome = storage.ledger.hold(hold(number, owner, amount)).await;
-            assert_eq!(
-                kind(outcome),
-                StorageErrorKind::Conflict,
-                "{number} {amount} {resolved}"
-            );
-        }
-        assert_eq!(Books::read(&storage).await, before);
-        for hold in [&free, &paid] {
-            storage.ledger.settle(settlement(hold, 0)).await.unwrap();
-        }
-    }
 }
 
 /// A model that costs nothing is held for, with no transfer, whatever the balance is.

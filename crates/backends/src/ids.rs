@@ -7,14 +7,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tollgate_types::{AccountId, HoldId};
 
 /// What names a hold: ids are unique within their account.
-pub(super) type HoldKey = (AccountId, HoldId);
+pub(crate) type HoldKey = (AccountId, HoldId);
 
 /// A map keyed by ids.
-pub(super) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
+pub(crate) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
 /// Folds ids. They come from the gateway, so that nobody chooses them to collide.
 #[derive(Default)]
-pub(super) struct IdHasher(u64);
+pub(crate) struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn write_u128(&mut self, id: u128) {
@@ -35,7 +35,7 @@ impl Hasher for IdHasher {
 }
 
 /// Which of `shards` an id belongs to; `shards` is a power of two.
-pub(super) fn shard_of(id: u128, shards: usize) -> usize {
+pub(crate) fn shard_of(id: u128, shards: usize) -> usize {
     let mut hasher = IdHasher::default();
     hasher.write_u128(id);
     (hasher.finish() >> 20) as usize & (shards - 1)
@@ -43,6 +43,6 @@ pub(super) fn shard_of(id: u128, shards: usize) -> usize {
 
 /// Locks. A panic of another holder does not spread: what the locks guard is changed in single steps that cannot
 /// panic half way.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

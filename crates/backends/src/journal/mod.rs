@@ -3,6 +3,9 @@
 //! [`Journal::append`] gives a record its number, puts it into the file and queues it for the database in one step, so that the
 //! order of the file is the order of the queue. A thread brings the file to the disk every few milliseconds.
 
+pub(crate) mod record;
+pub(crate) mod segment;
+
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
@@ -14,15 +17,15 @@ use std::time::Duration;
 
 use tollgate_storage::{Refund, Result, Settlement, StorageError, StorageErrorKind};
 
-use super::ids::lock;
-use super::record::{Frame, Hold, Week, Window};
-use super::segment::{Installation, Segment};
+use crate::ids::lock;
+use record::{Frame, Hold, Week, Window};
+use segment::{Installation, Segment};
 
 /// Records that may wait for the database. Beyond them new holds are refused: the database does not keep up.
 const MOST_PENDING: usize = 250_000;
 
 /// A record on its way to the database.
-pub(super) enum Entry {
+pub(crate) enum Entry {
     /// A hold was taken.
     Hold {
         /// Its place in the journal.
@@ -60,11 +63,12 @@ pub(super) enum Entry {
 }
 
 /// The journal.
-pub(super) struct Journal {
+pub(crate) struct Journal {
     dir: PathBuf,
     installation: Installation,
     segment_bytes: usize,
     sync_after: Duration,
+    queues: bool,
     /// The number of the next segment.
     next_segment: AtomicU64,
     tail: Mutex<Tail>,
@@ -95,22 +99,24 @@ struct FullSegment {
 }
 
 /// Sizes and places.
-pub(super) struct JournalConfig {
+pub(crate) struct JournalConfig {
     /// Where segments are.
-    pub(super) dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// Which database they belong to.
-    pub(super) installation: Installation,
+    pub(crate) installation: Installation,
     /// The first number to give.
-    pub(super) next: u64,
+    pub(crate) next: u64,
     /// When to begin another segment.
-    pub(super) segment_bytes: usize,
+    pub(crate) segment_bytes: usize,
     /// How long a record may wait for the disk.
-    pub(super) sync_after: Duration,
+    pub(crate) sync_after: Duration,
+    /// Whether records are queued for a database ([`Journal::take_pending`]).
+    pub(crate) queues: bool,
 }
 
 impl Journal {
     /// Begins a journal in its directory.
-    pub(super) fn create(config: JournalConfig) -> Result<Journal> {
+    pub(crate) fn create(config: JournalConfig) -> Result<Journal> {
         let next_segment = AtomicU64::new(config.next + 1);
         let segment = Segment::create(
             &config.dir,
@@ -133,6 +139,7 @@ impl Journal {
             installation: config.installation,
             segment_bytes: config.segment_bytes,
             sync_after: config.sync_after,
+            queues: config.queues,
             full: Mutex::default(),
             dirty: AtomicBool::new(false),
             broken: AtomicBool::new(false),
@@ -143,7 +150,7 @@ impl Journal {
 
     /// Keeps the record that `entry` makes and queues it for the database. Answers its number and how many are
     /// queued. `Unavailable` when nothing was written.
-    pub(super) fn append(&self, entry: impl FnOnce(u64) -> Entry) -> Result<(u64, usize)> {
+    pub(crate) fn append(&self, entry: impl FnOnce(u64) -> Entry) -> Result<(u64, usize)> {
         let mut tail = lock(&self.tail);
         let tail = &mut *tail;
         self.check_open(tail)?;
@@ -162,7 +169,9 @@ impl Journal {
             debug_assert!(fits, "a new segment has room for the record that it was made for");
         }
         tail.next += 1;
-        tail.pending.push(entry);
+        if self.queues {
+            tail.pending.push(entry);
+        }
         if !self.dirty.load(Ordering::Relaxed) && !self.dirty.swap(true, Ordering::AcqRel) {
             self.wake_syncer();
         }
@@ -209,32 +218,32 @@ impl Journal {
     }
 
     /// Takes what waits for the database; `recycled` is an empty list whose memory is used again.
-    pub(super) fn take_pending(&self, recycled: Vec<Entry>) -> Vec<Entry> {
+    pub(crate) fn take_pending(&self, recycled: Vec<Entry>) -> Vec<Entry> {
         std::mem::replace(&mut lock(&self.tail).pending, recycled)
     }
 
     /// How many records wait for the database.
-    pub(super) fn pending(&self) -> usize {
+    pub(crate) fn pending(&self) -> usize {
         lock(&self.tail).pending.len()
     }
 
     /// The number of the last record.
-    pub(super) fn last(&self) -> u64 {
+    pub(crate) fn last(&self) -> u64 {
         lock(&self.tail).next - 1
     }
 
     /// Whether the disk refused to keep what was written.
-    pub(super) fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed)
     }
 
     /// Refuses all further records.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         lock(&self.tail).closed = true;
     }
 
     /// Makes the next segment when it will soon be needed, and removes segments whose records are all below `needed`.
-    pub(super) fn tidy(&self, needed: u64) -> io::Result<()> {
+    pub(crate) fn tidy(&self, needed: u64) -> io::Result<()> {
         let wants_spare = {
             let tail = lock(&self.tail);
             tail.spare.is_none() && tail.segment.is_half_full()
@@ -256,7 +265,7 @@ impl Journal {
     }
 
     /// Removes every segment. Nothing may be appended afterwards.
-    pub(super) fn remove(&self) -> io::Result<()> {
+    pub(crate) fn remove(&self) -> io::Result<()> {
         for segment in lock(&self.full).drain(..) {
             fs::remove_file(segment.path)?;
         }
@@ -269,7 +278,7 @@ impl Journal {
     }
 
     /// Starts the thread that brings the journal to the disk.
-    pub(super) fn start_syncer(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
+    pub(crate) fn start_syncer(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
         let journal = self.clone();
         let handle = thread::Builder::new()
             .name("tollgate-journal".to_owned())
@@ -280,7 +289,7 @@ impl Journal {
     }
 
     /// Ends the thread; it syncs once more.
-    pub(super) fn stop_syncer(&self) {
+    pub(crate) fn stop_syncer(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         self.wake_syncer();
     }
@@ -326,6 +335,6 @@ impl Journal {
 }
 
 /// The file system refused.
-pub(super) fn unavailable(error: io::Error) -> StorageError {
+pub(crate) fn unavailable(error: io::Error) -> StorageError {
     StorageError::new(StorageErrorKind::Unavailable, error)
 }

@@ -28,59 +28,62 @@ const HOLD_WITH_PLAN: u8 = 4;
 const SETTLE_IN_CLOSED_WEEK: u8 = 5;
 const WINDOW: u8 = 6;
 const REFUND: u8 = 7;
+const HOLD_OF_LEASE: u8 = 8;
 
 /// A hold that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hold {
-    pub(super) account: AccountId,
-    pub(super) id: HoldId,
-    pub(super) key: Option<KeyId>,
-    pub(super) request: RequestId,
-    pub(super) amount: Credits,
-    pub(super) price_version: PriceVersion,
-    pub(super) model: Arc<str>,
-    pub(super) endpoint: Cow<'static, str>,
-    pub(super) created_at: Timestamp,
-    pub(super) expires_at: Timestamp,
+pub(crate) struct Hold {
+    pub(crate) account: AccountId,
+    pub(crate) id: HoldId,
+    pub(crate) key: Option<KeyId>,
+    pub(crate) request: RequestId,
+    pub(crate) amount: Credits,
+    pub(crate) price_version: PriceVersion,
+    pub(crate) model: Arc<str>,
+    pub(crate) endpoint: Cow<'static, str>,
+    pub(crate) created_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
     /// The plan that applies, and how much of the amount is of its allowance.
-    pub(super) plan: Option<Box<PlanShare>>,
+    pub(crate) plan: Option<Box<PlanShare>>,
+    /// The lease that it is taken out of. Only nodes that share a database have leases, and they have no plans in them.
+    pub(crate) lease: Option<TransferId>,
 }
 
 /// A hold's share of an allowance.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PlanShare {
-    pub(super) plan: PlanUse,
-    pub(super) allowance: Credits,
+pub(crate) struct PlanShare {
+    pub(crate) plan: PlanUse,
+    pub(crate) allowance: Credits,
 }
 
 /// Where the parts of a resolved hold go, in nano-credits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Split {
+pub(crate) struct Split {
     /// Paid out of credits.
-    pub(super) paid: i64,
+    pub(crate) paid: i64,
     /// Paid out of the allowance.
-    pub(super) included: i64,
+    pub(crate) included: i64,
     /// Back to credits.
-    pub(super) released: i64,
+    pub(crate) released: i64,
     /// Back to the allowance.
-    pub(super) returned: i64,
+    pub(crate) returned: i64,
     /// Of an allowance whose week is closed.
-    pub(super) broken: i64,
+    pub(crate) broken: i64,
 }
 
 impl Hold {
     /// How much is of an allowance, in nano-credits.
-    pub(super) fn allowance(&self) -> i64 {
+    pub(crate) fn allowance(&self) -> i64 {
         self.plan.as_ref().map_or(0, |share| share.allowance.nanos())
     }
 
     /// How much is of credits, in nano-credits.
-    pub(super) fn credits(&self) -> i64 {
+    pub(crate) fn credits(&self) -> i64 {
         self.amount.nanos() - self.allowance()
     }
 
     /// Where everything goes at this charge, which is at most the amount. The allowance pays first.
-    pub(super) fn split(&self, charge: Credits, week: Week) -> Split {
+    pub(crate) fn split(&self, charge: Credits, week: Week) -> Split {
         let included = charge.nanos().min(self.allowance());
         let paid = charge.nanos() - included;
         let rest = self.allowance() - included;
@@ -97,7 +100,7 @@ impl Hold {
 
 /// What has become of the week of a hold when it is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Week {
+pub(crate) enum Week {
     /// There is none, or it lasts.
     Open,
     /// It is over.
@@ -106,14 +109,14 @@ pub(super) enum Week {
 
 /// A week was opened, and the one before closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) account: AccountId,
-    pub(super) subscription: SubscriptionId,
+pub(crate) struct Window {
+    pub(crate) account: AccountId,
+    pub(crate) subscription: SubscriptionId,
     /// The number of the week that was open, and what was left of it.
-    pub(super) closed: Option<(i64, Credits)>,
+    pub(crate) closed: Option<(i64, Credits)>,
     /// The number of the week that is open now, and its allowance.
-    pub(super) opened: (i64, Credits),
-    pub(super) at: Timestamp,
+    pub(crate) opened: (i64, Credits),
+    pub(crate) at: Timestamp,
 }
 
 impl From<NewHold> for Hold {
@@ -130,13 +133,30 @@ impl From<NewHold> for Hold {
             created_at: new.created_at,
             expires_at: new.expires_at,
             plan: None,
+            lease: None,
         }
+    }
+}
+
+/// The resolution of a call of which nothing is known: it costs nothing.
+pub(crate) fn crashed((account, hold): crate::ids::HoldKey, now: Timestamp) -> Settlement {
+    Settlement {
+        hold,
+        account,
+        charge: Credits::ZERO,
+        overrun: Credits::ZERO,
+        usage: Usage::ZERO,
+        outcome: Outcome::Crashed,
+        estimated: false,
+        provider: Arc::from(""),
+        first_at: None,
+        ended_at: now,
     }
 }
 
 /// What the journal says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Record {
+pub(crate) enum Record {
     /// A hold was taken.
     Hold(Hold),
     /// A hold was resolved; the charge is at most the held amount.
@@ -149,12 +169,16 @@ pub(super) enum Record {
 
 /// A record on its way to the disk. Its memory is used again for the next one.
 #[derive(Default)]
-pub(super) struct Frame(Vec<u8>);
+pub(crate) struct Frame(Vec<u8>);
 
 impl Frame {
     /// Becomes the frame of a hold.
-    pub(super) fn hold(&mut self, seq: u64, hold: &Hold) -> &[u8] {
-        let kind = if hold.plan.is_some() { HOLD_WITH_PLAN } else { HOLD };
+    pub(crate) fn hold(&mut self, seq: u64, hold: &Hold) -> &[u8] {
+        let kind = match (&hold.plan, hold.lease) {
+            (Some(_), _) => HOLD_WITH_PLAN,
+            (None, Some(_)) => HOLD_OF_LEASE,
+            (None, None) => HOLD,
+        };
         let frame = self.begin(seq, kind);
         frame.id(hold.account.as_u128());
         frame.id(hold.id.as_u128());
@@ -170,12 +194,14 @@ impl Frame {
             frame.text(&share.plan.name);
             frame.id(share.plan.window.as_u128());
             frame.number(share.allowance.nanos());
+        } else if let Some(lease) = hold.lease {
+            frame.id(lease.as_u128());
         }
         self.seal()
     }
 
     /// Becomes the frame of a resolution.
-    pub(super) fn settle(&mut self, seq: u64, settlement: &Settlement, week: Week) -> &[u8] {
+    pub(crate) fn settle(&mut self, seq: u64, settlement: &Settlement, week: Week) -> &[u8] {
         let has_rest = Unit::ALL[USUAL_CLASSES..]
             .iter()
             .any(|unit| settlement.usage.get(*unit) > 0);
@@ -201,7 +227,7 @@ impl Frame {
     }
 
     /// Becomes the frame of a week.
-    pub(super) fn window(&mut self, seq: u64, window: &Window) -> &[u8] {
+    pub(crate) fn window(&mut self, seq: u64, window: &Window) -> &[u8] {
         let frame = self.begin(seq, WINDOW);
         frame.id(window.account.as_u128());
         frame.id(window.subscription.as_u128());
@@ -212,7 +238,7 @@ impl Frame {
     }
 
     /// Becomes the frame of a refund.
-    pub(super) fn refund(&mut self, seq: u64, refund: &Refund) -> &[u8] {
+    pub(crate) fn refund(&mut self, seq: u64, refund: &Refund) -> &[u8] {
         let frame = self.begin(seq, REFUND);
         frame.id(refund.id.as_u128());
         frame.id(refund.account.as_u128());
@@ -230,7 +256,7 @@ impl Frame {
     }
 
     /// The frame.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
 
@@ -274,7 +300,7 @@ impl Frame {
 
 /// What comes next in a segment.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// A whole record and its sequence number.
     Record(u64, Record),
     /// A whole frame whose body cannot be understood.
@@ -284,7 +310,7 @@ pub(super) enum Next {
 }
 
 /// Reads one record and moves behind it.
-pub(super) fn read(bytes: &mut &[u8]) -> Next {
+pub(crate) fn read(bytes: &mut &[u8]) -> Next {
     let Some((body, rest)) = frame(bytes) else {
         let torn = if is_unused(bytes) { 0 } else { bytes.len() };
         return Next::End { torn };
@@ -321,6 +347,11 @@ fn decode(fields: &mut Fields<'_>) -> Option<(u64, Record)> {
             let plan = Some(Box::new(decode_share(fields)?));
             Record::Hold(Hold { plan, ..hold })
         }
+        HOLD_OF_LEASE => {
+            let hold = decode_hold(fields)?;
+            let lease = Some(TransferId::from_u128(fields.id()?));
+            Record::Hold(Hold { lease, ..hold })
+        }
         SETTLE => Record::Settle(decode_settlement(fields, USUAL_CLASSES)?, Week::Open),
         SETTLE_WIDE => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Open),
         SETTLE_IN_CLOSED_WEEK => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Closed),
@@ -344,6 +375,7 @@ fn decode_hold(fields: &mut Fields<'_>) -> Option<Hold> {
         created_at: Timestamp::from_micros(fields.number()?),
         expires_at: Timestamp::from_micros(fields.number()?),
         plan: None,
+        lease: None,
     })
 }
 
@@ -456,6 +488,7 @@ mod tests {
             created_at: Timestamp::from_micros(-1),
             expires_at: Timestamp::from_micros(i64::MAX),
             plan: None,
+            lease: None,
         }
     }
 

@@ -14,36 +14,36 @@ use std::sync::atomic::{Ordering, fence};
 use memmap2::MmapMut;
 use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
-use super::record::{Next, Record, read};
+use crate::journal::record::{Next, Record, read};
 
 const MAGIC: [u8; 8] = *b"TGJRNL\0\x01";
 const HEADER: usize = 28;
 
 /// Which database a journal belongs to.
-pub(super) type Installation = [u8; 16];
+pub(crate) type Installation = [u8; 16];
 
 /// A segment that takes records.
-pub(super) struct Segment {
+pub(crate) struct Segment {
     /// Where it is.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The file.
-    pub(super) file: Arc<File>,
+    pub(crate) file: Arc<File>,
     map: MmapMut,
     length: usize,
 }
 
 /// What was found in the segments of an earlier run.
 #[derive(Default)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Every segment, oldest first, and whether it is damaged.
-    pub(super) segments: Vec<(PathBuf, bool)>,
+    pub(crate) segments: Vec<(PathBuf, bool)>,
     /// The largest sequence number.
-    pub(super) last: u64,
+    pub(crate) last: u64,
 }
 
 impl Segment {
     /// Creates a segment of this many bytes, durably. Segments are read in the order of their numbers.
-    pub(super) fn create(
+    pub(crate) fn create(
         dir: &Path,
         installation: Installation,
         number: u64,
@@ -69,12 +69,12 @@ impl Segment {
     }
 
     /// Bytes that a record of this many needs in a segment of its own.
-    pub(super) const fn size_for(record: usize) -> usize {
+    pub(crate) const fn size_for(record: usize) -> usize {
         HEADER + record
     }
 
     /// Appends a record; answers whether there was room.
-    pub(super) fn append(&mut self, record: &[u8]) -> bool {
+    pub(crate) fn append(&mut self, record: &[u8]) -> bool {
         let Some(place) = self.map.get_mut(self.length..self.length + record.len()) else {
             return false;
         };
@@ -88,12 +88,12 @@ impl Segment {
     }
 
     /// Whether a record of this many bytes can be appended.
-    pub(super) fn has_room(&self, record: usize) -> bool {
+    pub(crate) fn has_room(&self, record: usize) -> bool {
         self.map.len() - self.length >= record
     }
 
     /// Whether another segment will soon be needed.
-    pub(super) fn is_half_full(&self) -> bool {
+    pub(crate) fn is_half_full(&self) -> bool {
         self.length >= self.map.len() / 2
     }
 }
@@ -122,7 +122,7 @@ fn map(file: &File) -> io::Result<MmapMut> {
 }
 
 /// Shows every record of earlier runs, in order. A segment that ends in the middle of a record is read up to there.
-pub(super) fn replay(
+pub(crate) fn replay(
     dir: &Path,
     installation: Installation,
     mut visit: impl FnMut(u64, Record),
@@ -159,7 +159,7 @@ pub(super) fn replay(
 }
 
 /// Removes the segments of an earlier run; damaged ones are set aside.
-pub(super) fn remove(dir: &Path, found: &Found) -> io::Result<()> {
+pub(crate) fn remove(dir: &Path, found: &Found) -> io::Result<()> {
     for (path, damaged) in &found.segments {
         if *damaged {
             fs::rename(path, path.with_extension("log.damaged"))?;

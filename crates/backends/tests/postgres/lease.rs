@@ -1,0 +1,353 @@
+//! Nodes that serve a busy account out of leases of its balance.
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tempfile::TempDir;
+use tollgate_backends::postgres::{self, LeaseConfig, PostgresConfig};
+use tollgate_storage::audit::{Leg, TransferSubject};
+use tollgate_storage::conformance::Books;
+use tollgate_storage::{Balance, HoldOutcome, LedgerAccount, NewHold, Storage};
+use tollgate_types::clock::SystemClock;
+use tollgate_types::usage::Outcome;
+use tollgate_types::{Clock, Credits, HoldId, Timestamp};
+
+use crate::database::TestDatabase;
+use crate::nodes::{ACCOUNT, NOW, hold, one_account, settlement};
+
+/// A node that leases, with its journal in this directory.
+pub async fn node(database: &TestDatabase, dir: &TempDir) -> Storage {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let mut config = database.config();
+    config.leases = Some(LeaseConfig::new(
+        dir.path().join("leases"),
+        Duration::from_secs(600),
+        clock,
+    ));
+    postgres::open(config).await.unwrap()
+}
+
+/// A hold that nobody sweeps away meanwhile.
+pub fn lasting(number: u128, amount: i64) -> NewHold {
+    NewHold {
+        expires_at: Timestamp::from_micros(i64::MAX),
+        ..hold(number, amount)
+    }
+}
+
+/// Makes cheap calls until the account has a lease here; answers the number of the next call.
+async fn heat(node: &Storage, first: u128) -> u128 {
+    for number in first.. {
+        call(node, number, 1, 1).await.unwrap();
+        if !Books::read(node).await.of(ACCOUNT).leases.is_empty() {
+            return number + 1;
+        }
+    }
+    unreachable!()
+}
+
+/// A call; what there was instead when it was refused.
+async fn call(node: &Storage, number: u128, held: i64, charge: i64) -> Result<(), Credits> {
+    match node.ledger.hold(lasting(number, held)).await.unwrap() {
+        HoldOutcome::Denied { available } => Err(available),
+        HoldOutcome::Held { .. } => {
+            let resolution = node.ledger.settle(settlement(number, charge)).await.unwrap();
+            assert!(resolution.first);
+            assert_eq!(resolution.charge.nanos(), charge);
+            Ok(())
+        }
+    }
+}
+
+/// A directory for a node.
+pub fn dir() -> TempDir {
+    TempDir::new().unwrap()
+}
+
+/// A busy account's calls go through its lease; the books have each of them, and after the end nothing is leased.
+#[test]
+fn a_busy_account_is_served_out_of_a_lease() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let other = one_account(&database, 1_000_000).await;
+        let (home, calls) = (dir(), 3_000);
+        let node = node(&database, &home).await;
+        for number in 1..=calls {
+            call(&node, number, 10, 7).await.unwrap();
+        }
+        node.engine.flush().await.unwrap();
+        let balance = other.ledger.balance(ACCOUNT).await.unwrap();
+        let expected = Balance {
+            credits: Credits::from_nanos(1_000_000 - 7 * 3_000),
+            held: Credits::ZERO,
+        };
+        assert_eq!(balance, expected);
+        node.engine.close().await.unwrap();
+        let books = Books::read(&other).await;
+        let book = books.of(ACCOUNT);
+        assert_eq!(book.usage.len(), 3_000);
+        assert_eq!(book.balance(LedgerAccount::Lease), 0);
+        let leased = book
+            .transfers
+            .iter()
+            .filter(|transfer| transfer.leg == Leg::HoldLease)
+            .count();
+        assert!(leased > 2_000, "{leased} of {calls} calls were leased");
+        assert_eq!(std::fs::read_dir(home.path().join("leases")).unwrap().count(), 0);
+    });
+}
+
+/// Three nodes spend an account to its last credit: what they charge is what it had, and only then they refuse.
+#[test]
+fn nodes_spend_the_last_credit_and_no_more() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let other = one_account(&database, 60_000).await;
+        let homes = [dir(), dir(), dir()];
+        let nodes = join_all(homes.iter().map(|home| node(&database, home))).await;
+        let spend = |place: usize, node: Storage| async move {
+            let mut charged = 0;
+            for number in 1.. {
+                let id = number * 16 + place as u128;
+                match call(&node, id, 10, 10).await {
+                    Ok(()) => charged += 10,
+                    Err(_) => return charged,
+                }
+            }
+            unreachable!()
+        };
+        let workers = (0..12).map(|place| spend(place, nodes[place % 3].clone()));
+        let charged: i64 = join_all(workers).await.into_iter().sum();
+        assert_eq!(charged, 60_000);
+        for node in &nodes {
+            node.engine.close().await.unwrap();
+        }
+        let books = Books::read(&other).await;
+        let book = books.of(ACCOUNT);
+        assert_eq!(book.balance(LedgerAccount::Credits), 0);
+        assert_eq!(book.balance(LedgerAccount::RevenueUsage), 60_000);
+        assert!(
+            book.transfers
+                .iter()
+                .any(|transfer| transfer.leg == Leg::HoldLease)
+        );
+    });
+}
+
+/// What one node has leased and does not use, another can spend: a hold is denied only when all together have not enough.
+#[test]
+fn what_an_idle_node_has_is_given_back_when_it_is_needed() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let other = one_account(&database, 1_000).await;
+        let (home, elsewhere) = (dir(), dir());
+        let (idle, asking) = (node(&database, &home).await, node(&database, &elsewhere).await);
+        let calls = heat(&idle, 1).await - 1;
+        idle.engine.flush().await.unwrap();
+        let left = 1_000 - i64::try_from(calls).unwrap();
+        let HoldOutcome::Denied { available } = asking.ledger.hold(lasting(7_001, left + 1)).await.unwrap()
+        else {
+            panic!("more was held than there is");
+        };
+        assert_eq!(available.nanos(), left);
+        // Its node is told so by the database, or sees it when it renews the lease.
+        let mut refusals = 0;
+        while call(&asking, 7_002, left, left).await.is_err() {
+            refusals += 1;
+            assert!(refusals < 100, "the lease was not given back");
+        }
+        for node in [idle, asking] {
+            node.engine.close().await.unwrap();
+        }
+        assert_eq!(
+            Books::read(&other)
+                .await
+                .of(ACCOUNT)
+                .balance(LedgerAccount::Credits),
+            0
+        );
+    });
+}
+
+/// Runs in a process of its own, which is killed.
+#[test]
+#[ignore = "a child process of the test below"]
+fn child_that_is_killed() {
+    let mut lines = std::io::stdin().lines();
+    let url = lines.next().unwrap().unwrap();
+    let home = lines.next().unwrap().unwrap();
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let mut config = PostgresConfig::new(url);
+        config.leases = Some(LeaseConfig::new(home.into(), Duration::from_secs(600), clock));
+        let node = postgres::open(config).await.unwrap();
+        let mut told = std::io::stdout().lock();
+        let first = heat(&node, 1).await;
+        for number in first.. {
+            node.ledger.hold(lasting(number, 10)).await.unwrap();
+            writeln!(told, "held {number}").unwrap();
+            if number % 5 != 0 {
+                node.ledger.settle(settlement(number, 3)).await.unwrap();
+                writeln!(told, "settled {number}").unwrap();
+            }
+        }
+    });
+}
+
+/// What was answered out of a lease survives the death of the process: the next one that has its directory reports it.
+#[test]
+fn what_was_answered_survives_kill_9() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let other = one_account(&database, 1_000_000_000).await;
+        let home = dir();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--ignored",
+                "--exact",
+                "lease::child_that_is_killed",
+                "--nocapture",
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let leases = home.path().join("leases");
+        writeln!(
+            child.stdin.take().unwrap(),
+            "{}\n{}",
+            database.url(),
+            leases.display()
+        )
+        .unwrap();
+        let (mut held, mut settled) = (Vec::new(), Vec::new());
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        while settled.len() < 2_000 {
+            let line = lines.next().unwrap().unwrap();
+            if let Some(number) = line.strip_prefix("held ") {
+                held.push(number.parse::<u128>().unwrap());
+            } else if let Some(number) = line.strip_prefix("settled ") {
+                settled.push(number.parse::<u128>().unwrap());
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let before = Books::read(&other).await;
+        assert_eq!(before.of(ACCOUNT).leases.len(), 1);
+        node(&database, &home).await.engine.close().await.unwrap();
+        let books = Books::read(&other).await;
+        let book = books.of(ACCOUNT);
+        assert!(book.leases.is_empty());
+        let leased: HashSet<HoldId> = book
+            .transfers
+            .iter()
+            .filter_map(|transfer| match (transfer.subject, transfer.leg) {
+                (TransferSubject::Hold(id), Leg::HoldLease) => Some(id),
+                _ => None,
+            })
+            .collect();
+        let row = |number: &u128| book.usage.iter().find(|row| row.id.as_u128() == *number);
+        for number in &settled {
+            let row = row(number).unwrap_or_else(|| panic!("{number} was settled and is lost"));
+            assert_eq!((row.charge.nanos(), row.outcome), (3, Outcome::Ok), "{number}");
+        }
+        let open = held.iter().filter(|number| *number % 5 == 0);
+        let open: Vec<&u128> = open
+            .filter(|number| leased.contains(&HoldId::from_u128(**number)))
+            .collect();
+        assert!(open.len() > 100, "{}", open.len());
+        for number in open {
+            let row = row(number).unwrap();
+            assert_eq!(
+                (row.charge.nanos(), row.outcome),
+                (0, Outcome::Crashed),
+                "{number}"
+            );
+        }
+    });
+}
+
+/// A node that is not heard of loses its lease when its calls must be over. What it reports later the operator bears.
+#[test]
+fn what_is_reported_too_late_is_the_operators_loss() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let other = one_account(&database, 1_000).await;
+        database.execute(&round(1, Some(200), "")).await;
+        assert_eq!(
+            Books::read(&other)
+                .await
+                .of(ACCOUNT)
+                .balance(LedgerAccount::Lease),
+            200
+        );
+        other.ledger.sweep(NOW, 100).await.unwrap();
+        let books = Books::read(&other).await;
+        assert_eq!(books.of(ACCOUNT).balance(LedgerAccount::Lease), 0);
+        assert_eq!(books.of(ACCOUNT).balance(LedgerAccount::Credits), 1_000);
+        for _ in 0..2 {
+            database
+                .execute(&round(1, None, "\\x00000000000000000000000000000007"))
+                .await;
+        }
+        let books = Books::read(&other).await;
+        let book = books.of(ACCOUNT);
+        assert_eq!(book.balance(LedgerAccount::Credits), 1_000);
+        assert_eq!(book.balance(LedgerAccount::ExpenseCrashLoss), -30);
+        assert_eq!(book.balance(LedgerAccount::RevenueUsage), 30);
+        let [row] = book.usage.as_slice() else {
+            panic!("{:?}", book.usage);
+        };
+        assert_eq!(
+            (row.held.nanos(), row.charge.nanos(), row.overrun.nanos()),
+            (0, 0, 30)
+        );
+    });
+}
+
+/// No lease is of more than a quarter of what there is.
+#[test]
+fn a_lease_leaves_most_of_the_balance() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let other = one_account(&database, 1_000).await;
+        database.execute(&round(1, Some(900), "")).await;
+        database.execute(&round(2, Some(900), "")).await;
+        database.execute(&round(1, Some(900), "")).await;
+        let books = Books::read(&other).await;
+        let leases: Vec<i64> = books
+            .of(ACCOUNT)
+            .leases
+            .iter()
+            .map(|lease| lease.balance.nanos())
+            .collect();
+        assert_eq!(leases, [250, 187]);
+        database.execute(&round(1, Some(0), "")).await;
+        let books = Books::read(&other).await;
+        assert_eq!(books.of(ACCOUNT).leases.len(), 1);
+    });
+}
+
+/// A round of another node that lives and keeps for no time: its lease is over at once.
+fn round(lease: u128, target: Option<i64>, call: &str) -> String {
+    let target = target.map_or("NULL".to_owned(), |target| target.to_string());
+    let of_call = |value: &str| match call {
+        "" => "'{}'".to_owned(),
+        _ => format!("ARRAY[{value}]"),
+    };
+    let calls = of_call(&format!("'{call}'::bytea"));
+    let [text, number, none] = ["'sim'", "9", "NULL::bigint"].map(of_call);
+    let [held, charge, zero] = ["50", "30", "0"].map(of_call);
+    let key = of_call("NULL::bytea");
+    let zeros = vec![zero.clone(); 8].join(", ");
+    format!(
+        "SELECT * FROM lease_round('\\x{:032x}', '\\x{lease:032x}', '\\x01', TRUE, {target}, 0, 0, 0, 0, {calls}, {key}, {calls},
+            {text}, {text}, {text}, {number}, {held}, {charge}, {zero}, {zeros}, {}, {zero}, {number}, {none}, {number})",
+        ACCOUNT.as_u128(),
+        of_call("'ok'"),
+    )
+}
