@@ -11,15 +11,9 @@ use tollgate_storage::{
 };
 use tollgate_types::{AccountId, Credits, Timestamp, Unit};
 
-use super::Node;
-use super::pool::Pool;
+use super::{GATHERING, Node, Recalled, TRY_AGAIN};
 use super::{audit, error, lot, rows, subscription};
 use crate::rows::{SubscriptionColumns, quantity_column, version_column};
-
-/// For how long a hold that is not covered waits for what leases give back.
-const GATHERING: Duration = Duration::from_secs(1);
-/// Between two attempts meanwhile, doubled up to the second one.
-const TRY_AGAIN: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
 
 pub(super) struct Ledger(pub(super) Arc<Node>);
 
@@ -176,14 +170,11 @@ impl Ledger {
     async fn gather(&self, hold: &NewHold, available: Credits) -> Result<HoldOutcome> {
         let (mut available, mut pause, mut waited) = (available, TRY_AGAIN[0], Duration::ZERO);
         loop {
-            let Recalled { leased, unused } = recall(&self.0.pool, hold.account).await?;
+            let Recalled { leased, unused } = self.0.recall(hold.account).await?;
             let and = |more| available.checked_add(more).unwrap_or(Credits::MAX);
             if leased.is_zero() || and(leased) < hold.amount || waited >= GATHERING {
                 let available = and(unused);
                 return Ok(HoldOutcome::Denied { available });
-            }
-            if let Some(leases) = &self.0.leases {
-                leases.give_back(hold.account);
             }
             tokio::time::sleep(pause).await;
             waited += pause;
@@ -194,21 +185,4 @@ impl Ledger {
             }
         }
     }
-}
-
-/// What leases of an account have.
-struct Recalled {
-    leased: Credits,
-    /// How much of it no call holds, as was reported last.
-    unused: Credits,
-}
-
-/// Asks every node for what is left of its leases of an account.
-async fn recall(pool: &Pool, account: AccountId) -> Result<Recalled> {
-    let statement = sqlx::query("SELECT leased, unused FROM recall_leases($1)");
-    let row = pool.one(statement.bind(account.as_u128().to_be_bytes())).await?;
-    Ok(Recalled {
-        leased: rows::credits(&row, "leased")?,
-        unused: rows::credits(&row, "unused")?,
-    })
 }

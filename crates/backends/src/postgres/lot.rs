@@ -60,6 +60,12 @@ impl LotStore for Lots {
     }
 
     async fn withdraw(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Credits> {
+        let owner =
+            sqlx::query("SELECT account_id FROM credit_lot WHERE id = $1").bind(lot.as_u128().to_be_bytes());
+        if let Some(row) = self.0.pool.optional(owner).await? {
+            let account = AccountId::from_u128(rows::id(&row, "account_id")?);
+            self.0.gather(account).await?;
+        }
         transact(&self.0.pool, move |connection| {
             Box::pin(withdraw_lot(connection, lot, total, at))
         })

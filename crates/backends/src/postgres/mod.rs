@@ -36,7 +36,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::postgres::PgConnectOptions;
 use tollgate_storage::{Engine, Result, Storage};
-use tollgate_types::AccountId;
+use tollgate_types::{AccountId, Credits};
 
 pub use lease::LeaseConfig;
 use lease::Leases;
@@ -44,6 +44,11 @@ use pool::Pool;
 
 pub(crate) use moving::PostgresSide;
 pub use schema::migrate;
+
+/// For how long what is not covered waits for what leases give back.
+const GATHERING: Duration = Duration::from_secs(1);
+/// Between two attempts meanwhile, doubled up to the second one.
+const TRY_AGAIN: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
 
 /// How to reach the database.
 #[derive(Clone)]
@@ -123,7 +128,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         members: Arc::new(member::Members(pool.clone())),
         prices: Arc::new(price::PriceVersions(pool.clone())),
         responses: Arc::new(response::Responses(pool.clone())),
-        subscriptions: Arc::new(subscription::Subscriptions(pool.clone())),
+        subscriptions: Arc::new(subscription::Subscriptions(node.clone())),
         idempotency: Arc::new(idempotency::Idempotency(pool.clone())),
         engine: Arc::new(PostgresEngine(node)),
     })
@@ -143,6 +148,40 @@ impl Node {
         }
         &self.pool
     }
+
+    /// Asks every node for what is left of its leases of an account.
+    async fn recall(&self, account: AccountId) -> Result<Recalled> {
+        let statement = sqlx::query("SELECT leased, unused FROM recall_leases($1)");
+        let row = self
+            .pool
+            .one(statement.bind(account.as_u128().to_be_bytes()))
+            .await?;
+        if let Some(leases) = &self.leases {
+            leases.give_back(account);
+        }
+        Ok(Recalled {
+            leased: rows::credits(&row, "leased")?,
+            unused: rows::credits(&row, "unused")?,
+        })
+    }
+
+    /// Waits a while until leases of an account are given back; answers whether there were any.
+    async fn gather(&self, account: AccountId) -> Result<bool> {
+        let (mut pause, mut waited) = (TRY_AGAIN[0], Duration::ZERO);
+        while !self.recall(account).await?.leased.is_zero() && waited < GATHERING {
+            tokio::time::sleep(pause).await;
+            waited += pause;
+            pause = (pause * 2).min(TRY_AGAIN[1]);
+        }
+        Ok(!waited.is_zero())
+    }
+}
+
+/// What leases of an account have.
+struct Recalled {
+    leased: Credits,
+    /// How much of it no call holds, as was reported last.
+    unused: Credits,
 }
 
 struct PostgresEngine(Arc<Node>);

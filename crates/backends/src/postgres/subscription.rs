@@ -16,12 +16,13 @@ use tollgate_storage::{
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, SubscriptionId, Timestamp};
 
+use super::Node;
 use super::error::while_running;
-use super::pool::{Pool, Statement};
+use super::pool::Statement;
 use super::rows;
 use crate::rows::{EventColumns, SubscriptionColumns};
 
-pub(super) struct Subscriptions(pub(super) Arc<Pool>);
+pub(super) struct Subscriptions(pub(super) Arc<Node>);
 
 /// The active plan of an account with what is left of its open week.
 pub(super) const ACTIVE_PLAN: &str = "SELECT subscription.*, ledger_account.balance FROM subscription
@@ -31,32 +32,59 @@ pub(super) const ACTIVE_PLAN: &str = "SELECT subscription.*, ledger_account.bala
 #[async_trait]
 impl SubscriptionStore for Subscriptions {
     async fn subscribe(&self, new: NewSubscription) -> Result<Payment> {
-        self.transact(|connection| {
-            let fee = new.price;
-            Box::pin(subscribe(connection, new, fee))
-        })
-        .await
+        let (account, fee) = (new.account, new.price);
+        let subscribe = || {
+            let new = new.clone();
+            self.transact(move |connection| Box::pin(subscribe(connection, new, fee)))
+        };
+        match subscribe().await? {
+            Payment::Denied { .. } if self.0.gather(account).await? => subscribe().await,
+            outcome => Ok(outcome),
+        }
     }
 
     async fn replace(&self, old: SubscriptionId, new: NewSubscription, fee: Credits) -> Result<Payment> {
-        self.transact(move |connection| Box::pin(replace(connection, old, new, fee)))
-            .await
+        let account = new.account;
+        let replace = || {
+            let new = new.clone();
+            self.transact(move |connection| Box::pin(replace(connection, old, new, fee)))
+        };
+        match replace().await? {
+            Payment::Denied { .. } if self.0.gather(account).await? => replace().await,
+            outcome => Ok(outcome),
+        }
     }
 
     async fn change(&self, id: SubscriptionId, change: Change, at: Timestamp) -> Result<Payment> {
-        self.transact(move |connection| Box::pin(carry_out(connection, id, change, at)))
-            .await
+        let carry_out = || {
+            let change = change.clone();
+            self.transact(move |connection| Box::pin(carry_out(connection, id, change, at)))
+        };
+        let denied = match carry_out().await? {
+            Payment::Denied { available } => Payment::Denied { available },
+            done => return Ok(done),
+        };
+        match self.get(id).await? {
+            Some(subscription) if self.0.gather(subscription.terms.account).await? => carry_out().await,
+            _ => Ok(denied),
+        }
     }
 
     async fn get(&self, id: SubscriptionId) -> Result<Option<Subscription>> {
-        let row = self.0.optional(get(id)).await?;
+        let row = self.0.pool.optional(get(id)).await?;
         row.as_ref().map(subscription).transpose()
     }
 
     async fn list(&self, account: AccountId) -> Result<Vec<Subscription>> {
         let statement = sqlx::query("SELECT * FROM subscription WHERE account_id = $1 ORDER BY id DESC")
             .bind(account.as_u128().to_be_bytes());
-        self.0.all(statement).await?.iter().map(subscription).collect()
+        self.0
+            .pool
+            .all(statement)
+            .await?
+            .iter()
+            .map(subscription)
+            .collect()
     }
 
     async fn allowance(&self, account: AccountId) -> Result<Credits> {
@@ -66,7 +94,7 @@ impl SubscriptionStore for Subscriptions {
             FROM account WHERE id = $1",
         );
         let statement = statement.bind(account.as_u128().to_be_bytes());
-        match self.0.optional(statement).await? {
+        match self.0.pool.optional(statement).await? {
             Some(row) => rows::credits(&row, "balance"),
             None => Err(StorageError::not_found(account)),
         }
@@ -78,14 +106,20 @@ impl SubscriptionStore for Subscriptions {
             ORDER BY paid_through, id LIMIT $2",
         );
         let statement = statement.bind(now.as_micros()).bind(i64::from(limit));
-        self.0.all(statement).await?.iter().map(subscription).collect()
+        self.0
+            .pool
+            .all(statement)
+            .await?
+            .iter()
+            .map(subscription)
+            .collect()
     }
 
     async fn events(&self, id: SubscriptionId) -> Result<Vec<SubscriptionEvent>> {
         let statement =
             sqlx::query("SELECT * FROM subscription_event WHERE subscription_id = $1 ORDER BY number")
                 .bind(id.as_u128().to_be_bytes());
-        let found = self.0.all(statement).await?;
+        let found = self.0.pool.all(statement).await?;
         found.iter().map(rows::whole::<EventColumns, _>).collect()
     }
 }
@@ -97,6 +131,7 @@ impl Subscriptions {
         F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<Payment>> + Send + 'static,
     {
         self.0
+            .pool
             .call(|connection| Box::pin(within_transaction(connection, work)))
             .await?
     }
