@@ -12,6 +12,8 @@ mod database;
 mod faults;
 #[path = "postgres/moving.rs"]
 mod moving;
+#[path = "postgres/news.rs"]
+mod news;
 #[path = "postgres/nodes.rs"]
 mod nodes;
 #[path = "postgres/schema.rs"]

@@ -1,4 +1,4 @@
-//! What is cleared away from time to time.
+//! What is cleared away from time to time, and forgotten when it changes.
 
 use tollgate_billing::lots::expire_lots;
 use tollgate_billing::notices::kept_since;
@@ -29,6 +29,21 @@ pub async fn reach_out(domains: &Domains) {
         top_ups.fill_up().await;
     }
     domains.notices.tell().await;
+}
+
+/// Forgets what this node remembers of the database whenever that changes there. Never returns.
+pub async fn hear_news(domains: &Domains) {
+    const HEARD: &str = "tollgate_news_total";
+    metrics::describe_counter!(
+        HEARD,
+        "Changes that this node was told of, by what they are about"
+    );
+    let mut reader = domains.storage.news.subscribe();
+    loop {
+        let news = reader.next().await;
+        domains.keys.hear(news);
+        metrics::counter!(HEARD, "kind" => news.kind()).increment(1);
+    }
 }
 
 /// Deletes what has expired until nothing is left.

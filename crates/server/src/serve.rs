@@ -289,6 +289,11 @@ async fn start_background(
 
     let (domains, stopped) = (services.domains.clone(), until_stop(stop));
     tasks.spawn(async move {
+        tokio::select! { () = chores::hear_news(&domains) => {}, () = stopped => {} }
+    });
+
+    let (domains, stopped) = (services.domains.clone(), until_stop(stop));
+    tasks.spawn(async move {
         let chores = async {
             loop {
                 tokio::time::sleep(SWEEP_EVERY).await;

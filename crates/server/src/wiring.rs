@@ -26,10 +26,9 @@ use crate::payments::{self, Sales};
 use crate::roster::Roster;
 use crate::secrets;
 
-/// How long a key that works is believed without another look; bounds how late another node's revocation is noticed.
+/// How long what was read of a key is believed without another look. What is changed is told to every node; this bounds
+/// how late a node notices that is told nothing.
 const KEY_TTL: Duration = Duration::from_secs(5);
-/// How long an unknown key is refused without another look.
-const UNKNOWN_KEY_TTL: Duration = Duration::from_secs(30);
 
 /// What commands and requests have in common.
 pub struct Domains {
@@ -113,8 +112,7 @@ async fn domains_with(
     let keys = KeysConfig {
         shape: KeyShape::new(&config.file.service.slug),
         pepper,
-        positive_ttl: KEY_TTL,
-        negative_ttl: UNKNOWN_KEY_TTL,
+        ttl: KEY_TTL,
         quota: config.file.limits.keys,
     };
     let keys = Arc::new(Keys::new(keys, storage.keys.clone(), clock.clone(), ids.clone()));

@@ -15,6 +15,7 @@ mod ledger;
 mod lot;
 mod member;
 mod moving;
+mod news;
 mod notice;
 mod pool;
 mod price;
@@ -109,6 +110,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         responses: Arc::new(response::Responses(pool.clone())),
         subscriptions: Arc::new(subscription::Subscriptions(pool.clone())),
         idempotency: Arc::new(idempotency::Idempotency(pool.clone())),
+        news: Arc::new(news::Listener::new(pool.clone())),
         engine: Arc::new(PostgresEngine(pool)),
     })
 }

@@ -15,7 +15,8 @@ const COLUMNS: &str = "SELECT table_name::text, column_name::text, data_type::te
     WHERE table_schema = current_schema() AND is_generated = 'NEVER' ORDER BY table_name, ordinal_position";
 /// Nodes have connections that say their name, and look for expired holds twice a minute.
 const NODES: &str = "SELECT count(*) FROM pg_stat_activity \
-    WHERE datname = current_database() AND application_name = 'tollgate' AND pid <> pg_backend_pid()";
+    WHERE datname = current_database() AND application_name IN ('tollgate', 'tollgate-news') \
+    AND pid <> pg_backend_pid()";
 
 /// How the binary form of COPY begins: its signature, no flags, no extension.
 const COPY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";

@@ -1,7 +1,7 @@
 //! Accounts and their limits.
 
 use serde_json::to_value;
-use tollgate_storage::{Account, AccountState, Limits, StorageError};
+use tollgate_storage::{Account, AccountState, Limits, News, StorageError};
 use tollgate_types::{AccountId, Error, ErrorCode};
 
 use super::audited::Carried;
@@ -78,7 +78,7 @@ pub(super) async fn change(domains: &Domains, id: AccountId, wish: AccountWish) 
     check_rate("tpm", wish.tpm == Some(NewLimit::Own(0)))?;
     let changed = domains.storage.accounts.change(id, wish.into()).await;
     let changed = changed.map_err(no_such_account)?;
-    domains.keys.forget();
+    domains.keys.hear(News::Account(id));
     Ok(Carried {
         reply: Reply::Account(AccountView::of(&changed.after)),
         before: to_value(AccountView::of(&changed.before)).ok(),

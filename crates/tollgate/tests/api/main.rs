@@ -35,6 +35,7 @@ mod messages;
 mod models;
 mod money;
 mod moving;
+mod news;
 mod nodes;
 mod openapi;
 mod operations;
