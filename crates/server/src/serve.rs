@@ -354,6 +354,7 @@ async fn first_start(config: &Config, domains: &Domains) -> Result<Option<String
         name: "default".to_owned(),
         state: tollgate_storage::AccountState::Active,
         limits: tollgate_storage::Limits::default(),
+        test_clock: None,
         created_at: now,
     };
     domains.storage.accounts.create(account).await?;

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 use tollgate_accounts::{Admins, KeyShape, Keys, KeysConfig, Limiter, TokenShape, Vault};
 use tollgate_backends::{postgres, sqlite};
+use tollgate_billing::test_clock::TestClocks;
 use tollgate_billing::{Notices, Plans, TopUps};
 use tollgate_catalog::Catalog;
 use tollgate_edge::Gate;
@@ -58,6 +59,18 @@ pub struct Domains {
     pub limiter: Arc<Limiter>,
     /// What they are counted by.
     pub counting: Counting,
+}
+
+impl Domains {
+    /// What moves test clocks.
+    pub fn test_clocks(&self) -> TestClocks<'_> {
+        TestClocks {
+            storage: &self.storage,
+            plans: &self.plans,
+            ids: &self.ids,
+            clock: &*self.clock,
+        }
+    }
 }
 
 /// What serving requests needs beside that.

@@ -34,6 +34,7 @@ impl KeyStore for Store {
             name: "tenant".to_owned(),
             state: AccountState::Active,
             limits: Limits::default(),
+            test_clock: None,
             created_at: NOW,
         };
         let owner = KeyOwner {

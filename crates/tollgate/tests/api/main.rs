@@ -51,6 +51,7 @@ mod shared_limits;
 mod shutdown;
 mod streaming;
 mod structured_output;
+mod test_clock;
 mod test_keys;
 mod top_ups;
 mod upstream_faults;
