@@ -1,22 +1,26 @@
 //! From a key to its caller: shape, digest, cache, storage, states.
 
+mod changes;
+#[cfg(test)]
+mod tests;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use moka::future::Cache;
 use thread_local::ThreadLocal;
 use tollgate_storage::key::KeyDigest;
 use tollgate_storage::{
-    Account, AccountState, Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey, StorageError,
+    Account, AccountState, Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey, News, StorageError,
     StorageErrorKind,
 };
 use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Clock, Error, ErrorCode, KeyId, Timestamp};
 
 use crate::secret::{KeyShape, Pepper, SecretKey, same_digest};
+use changes::{Changes, Seen};
 
 /// Who is calling.
 #[derive(Clone, Debug)]
@@ -64,36 +68,32 @@ pub struct KeysConfig {
     pub shape: KeyShape,
     /// What they are digested with.
     pub pepper: Pepper,
-    /// How long a key that works is believed without another look. Bounds how late another node's revocation is noticed.
-    pub positive_ttl: Duration,
-    /// How long an unknown key is refused without another look.
-    pub negative_ttl: Duration,
+    /// How long what was read of a key is believed without another look. Bounds how late a change is noticed that nobody
+    /// tells of.
+    pub ttl: Duration,
     /// Most active keys of an account that has no limit of its own.
     pub quota: u32,
 }
-
-/// Digest → owner, `None` for a key that is known not to exist.
-type Entry = Option<Arc<CachedKey>>;
 
 /// Most keys that one thread remembers by itself.
 const MOST_RECENT: usize = 1024;
 
 /// What a thread has found lately. The cache of all threads keeps account of every look, which costs more than the look.
-#[derive(Debug, Default)]
-struct Recent {
-    keys: HashMap<KeyDigest, Arc<CachedKey>>,
-    /// How many changes there had been.
-    changes: u64,
-}
+type Recent = HashMap<KeyDigest, Arc<CachedKey>>;
 
 #[derive(Debug)]
 struct CachedKey {
     digest: KeyDigest,
-    /// When it was read, on the clock that never goes back.
-    read_at: u64,
+    seen: Seen,
     caller: Caller,
     usable: bool,
     expires_at: Option<Timestamp>,
+}
+
+/// Why a look found nothing.
+enum Missed {
+    Unknown(Seen),
+    Storage(Arc<StorageError>),
 }
 
 /// Makes, finds and revokes keys.
@@ -102,11 +102,10 @@ pub struct Keys {
     store: Arc<dyn KeyStore>,
     clock: Arc<dyn Clock>,
     ids: Arc<IdSource>,
-    found: Cache<KeyDigest, Entry>,
-    missing: Cache<KeyDigest, ()>,
+    found: Cache<KeyDigest, Arc<CachedKey>>,
+    missing: Cache<KeyDigest, Seen>,
     recent: ThreadLocal<RefCell<Recent>>,
-    /// How often something was changed here: what threads remember from before is not believed.
-    changes: AtomicU64,
+    changes: Changes,
 }
 
 impl Keys {
@@ -117,23 +116,17 @@ impl Keys {
         clock: Arc<dyn Clock>,
         ids: Arc<IdSource>,
     ) -> Self {
-        let found = Cache::builder()
-            .max_capacity(100_000)
-            .time_to_live(config.positive_ttl)
-            .build();
-        let missing = Cache::builder()
-            .max_capacity(100_000)
-            .time_to_live(config.negative_ttl)
-            .build();
+        let found = Cache::builder().max_capacity(100_000).time_to_live(config.ttl);
+        let missing = Cache::builder().max_capacity(100_000).time_to_live(config.ttl);
         Self {
             config,
             store,
             clock,
             ids,
-            found,
-            missing,
+            found: found.build(),
+            missing: missing.build(),
             recent: ThreadLocal::new(),
-            changes: AtomicU64::new(0),
+            changes: Changes::default(),
         }
     }
 
@@ -159,50 +152,73 @@ impl Keys {
         }
     }
 
-    /// What this thread remembers of the key, unless that is too old or something was changed since.
+    /// What this thread remembers of the key, unless that may not be true any more.
     fn recall(&self, digest: &KeyDigest) -> Option<Arc<CachedKey>> {
         let recent = self.recent.get()?.borrow();
-        let cached = recent.keys.get(digest)?;
-        let age = self.clock.monotonic_micros().saturating_sub(cached.read_at);
-        let is_young = u128::from(age) < self.config.positive_ttl.as_micros();
-        let is_unchanged = recent.changes == self.changes.load(Ordering::Acquire);
-        (is_young && is_unchanged).then(|| cached.clone())
+        let cached = recent.get(digest)?;
+        (self.is_young(cached.seen) && self.is_unchanged(cached)).then(|| cached.clone())
     }
 
+    /// What all threads remember of the key, else what storage says.
     async fn find(&self, digest: KeyDigest) -> Result<Arc<CachedKey>, KeyError> {
-        // Before the look: what changes during it is not remembered as if it were older.
-        let changes = self.changes.load(Ordering::Acquire);
-        let entry = match self.found.get(&digest).await {
-            Some(entry) => entry,
-            None => self.look_up(digest).await?,
-        };
-        let cached = entry.ok_or(KeyError::Invalid)?;
-        let mut recent = self.recent.get_or_default().borrow_mut();
-        if recent.changes != changes || recent.keys.len() >= MOST_RECENT {
-            recent.keys.clear();
-            recent.changes = changes;
+        let missing = self.missing.get(&digest).await;
+        if missing.is_some_and(|seen| self.is_young(seen) && self.changes.has_no_new_keys_since(seen)) {
+            return Err(KeyError::Invalid);
         }
-        recent.keys.insert(digest, cached.clone());
+        let cached = self.look_up(digest).await?;
+        let mut recent = self.recent.get_or_default().borrow_mut();
+        if recent.len() >= MOST_RECENT {
+            recent.clear();
+        }
+        recent.insert(digest, cached.clone());
         Ok(cached)
     }
 
-    async fn look_up(&self, digest: KeyDigest) -> Result<Entry, KeyError> {
-        if self.missing.contains_key(&digest) {
-            return Ok(None);
+    /// Looks until what was read is from after every change that is known. Those who look for one key at the same time share
+    /// a look, which may have begun before the change.
+    async fn look_up(&self, digest: KeyDigest) -> Result<Arc<CachedKey>, KeyError> {
+        let began = self.clock.monotonic_micros();
+        loop {
+            let found = self.found.try_get_with(digest, self.read(digest)).await;
+            let cached = match found {
+                Ok(cached) => cached,
+                Err(missed) => match *missed {
+                    Missed::Unknown(seen) => {
+                        self.missing.insert(digest, seen).await;
+                        return Err(KeyError::Invalid);
+                    }
+                    Missed::Storage(ref error) => return Err(KeyError::Storage(error.clone())),
+                },
+            };
+            // A look that takes long is as old as it may be when it ends.
+            let is_recent = cached.seen.at >= began || self.is_young(cached.seen);
+            if is_recent && self.is_unchanged(&cached) {
+                return Ok(cached);
+            }
+            self.found.invalidate(&digest).await;
         }
+    }
+
+    async fn read(&self, digest: KeyDigest) -> Result<Arc<CachedKey>, Missed> {
+        // Before the look: what changes during it may not be in what it finds.
+        let seen = self.changes.seen(self.clock.monotonic_micros());
         let mut prefix = [0; 16];
         prefix.copy_from_slice(&digest[..16]);
-        let found = self.found.try_get_with(digest, async {
-            let read_at = self.clock.monotonic_micros();
-            let owner = self.store.find(prefix).await?;
-            Ok(owner.map(|owner| Arc::new(cached(owner, read_at))))
-        });
-        let entry = found.await.map_err(KeyError::Storage)?;
-        if entry.is_none() {
-            self.found.invalidate(&digest).await;
-            self.missing.insert(digest, ()).await;
+        match self.store.find(prefix).await {
+            Ok(Some(owner)) => Ok(Arc::new(cached(owner, seen))),
+            Ok(None) => Err(Missed::Unknown(seen)),
+            Err(error) => Err(Missed::Storage(Arc::new(error))),
         }
-        Ok(entry)
+    }
+
+    fn is_young(&self, seen: Seen) -> bool {
+        let age = self.clock.monotonic_micros().saturating_sub(seen.at);
+        u128::from(age) < self.config.ttl.as_micros()
+    }
+
+    fn is_unchanged(&self, cached: &CachedKey) -> bool {
+        self.changes
+            .has_none_since(cached.seen, cached.caller.account_id())
     }
 
     /// Makes a key for an account. The key in the clear is in the answer and nowhere else.
@@ -248,7 +264,7 @@ impl Keys {
             })
             .await;
         stored.map_err(Self::creation_error)?;
-        self.missing.invalidate(&key.digest).await;
+        self.hear(News::Keys);
         Ok((key, secret))
     }
 
@@ -263,23 +279,22 @@ impl Keys {
         }
     }
 
-    /// Changes how lenient a key is: at once here, within the positive time to live on other nodes.
+    /// Changes how lenient a key is: at once here, on other nodes when they hear of it.
     pub async fn set_compat(&self, id: KeyId, compat: Compat) -> Result<Key, Error> {
-        self.changed(self.store.set_compat(id, compat).await).await
+        self.changed(self.store.set_compat(id, compat).await)
     }
 
-    /// Revokes a key: at once here, within the positive time to live on other nodes.
+    /// Revokes a key: at once here, on other nodes when they hear of it.
     pub async fn revoke(&self, id: KeyId) -> Result<Key, Error> {
-        self.changed(self.store.revoke(id, self.clock.now()).await).await
+        self.changed(self.store.revoke(id, self.clock.now()).await)
     }
 
-    async fn changed(&self, stored: Result<Key, StorageError>) -> Result<Key, Error> {
+    fn changed(&self, stored: Result<Key, StorageError>) -> Result<Key, Error> {
         let key = stored.map_err(|error| match error.kind {
             StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such key."),
             _ => Error::internal(error),
         })?;
-        self.found.invalidate(&key.digest).await;
-        self.changes.fetch_add(1, Ordering::Release);
+        self.hear(News::Account(key.account));
         Ok(key)
     }
 
@@ -288,18 +303,17 @@ impl Keys {
         self.store.list(account).await.map_err(Error::internal)
     }
 
-    /// Forgets what is cached, after an account's limits or state have changed.
-    pub fn forget(&self) {
-        self.found.invalidate_all();
-        self.changes.fetch_add(1, Ordering::Release);
+    /// Forgets what may not be true any more.
+    pub fn hear(&self, news: News) {
+        self.changes.note(news);
     }
 }
 
-fn cached(owner: KeyOwner, read_at: u64) -> CachedKey {
+fn cached(owner: KeyOwner, seen: Seen) -> CachedKey {
     let usable = owner.key.state == KeyState::Active && owner.account.state == AccountState::Active;
     CachedKey {
         digest: owner.key.digest,
-        read_at,
+        seen,
         usable,
         expires_at: owner.key.expires_at,
         caller: Caller {

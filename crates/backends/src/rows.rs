@@ -7,6 +7,7 @@ pub(crate) mod admin;
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sqlx::FromRow;
 use tollgate_storage::{
@@ -132,6 +133,7 @@ pub(crate) struct AccountColumns {
     gpus: Option<i64>,
     agents: Option<i64>,
     chats: Option<i64>,
+    test_clock: Option<i64>,
     created_at: i64,
 }
 
@@ -152,9 +154,23 @@ impl TryFrom<AccountColumns> for Account {
                 agents: limit_from(columns.agents)?,
                 chats: limit_from(columns.chats)?,
             },
+            test_clock: test_clock_from(columns.test_clock)?,
             created_at: Timestamp::from_micros(columns.created_at),
         })
     }
+}
+
+/// How far a test clock is ahead, in microseconds.
+pub(crate) fn test_clock_column(account: &Account) -> Result<Option<i64>> {
+    let micros = account.test_clock.map(|ahead| i64::try_from(ahead.as_micros()));
+    let micros = micros.transpose();
+    micros.map_err(|error| StorageError::new(StorageErrorKind::Conflict, error))
+}
+
+pub(crate) fn test_clock_from(micros: Option<i64>) -> Result<Option<Duration>> {
+    let micros = micros.map(u64::try_from).transpose();
+    let micros = micros.map_err(|_| corrupt("a test clock that is behind"))?;
+    Ok(micros.map(Duration::from_micros))
 }
 
 /// A row of `api_key`.

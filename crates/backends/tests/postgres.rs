@@ -16,6 +16,8 @@ mod faults;
 mod lease;
 #[path = "postgres/moving.rs"]
 mod moving;
+#[path = "postgres/news.rs"]
+mod news;
 #[path = "postgres/nodes.rs"]
 mod nodes;
 #[path = "postgres/schema.rs"]

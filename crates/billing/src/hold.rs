@@ -34,6 +34,8 @@ pub struct HoldRequest {
     pub max_cost: Option<Credits>,
     /// When the request was accepted.
     pub accepted_at: Timestamp,
+    /// How far the account's own time is ahead of that.
+    pub ahead: Duration,
     /// How long the call can run at the most.
     pub lifetime: Duration,
 }
@@ -70,6 +72,7 @@ pub struct Terms {
 pub struct Hold {
     id: HoldId,
     account: AccountId,
+    ahead: Duration,
     terms: Terms,
 }
 
@@ -137,7 +140,8 @@ impl Hold {
     where
         F: Future<Output = Option<Demand>>,
     {
-        let spendable = spendable(ledger, request.account, model, request.accepted_at).await?;
+        let at = request.accepted_at.plus(request.ahead);
+        let spendable = spendable(ledger, request.account, model, at).await?;
         let mut wanted = Wanted::new(model, demand, count);
         let mut room = Room {
             max_cost: request.max_cost,
@@ -190,6 +194,7 @@ impl Hold {
         Self {
             id: first_hold(request.request),
             account: request.account,
+            ahead: request.ahead,
             terms,
         }
     }
@@ -238,8 +243,8 @@ impl Hold {
             outcome: charge.outcome,
             estimated: charge.estimated,
             provider,
-            first_at,
-            ended_at,
+            first_at: first_at.map(|at| at.plus(self.ahead)),
+            ended_at: ended_at.plus(self.ahead),
         };
         ledger.settle(settlement).await.map(|_| ())
     }
@@ -310,7 +315,8 @@ async fn try_hold(
         model: request.public_model.clone(),
         endpoint: request.endpoint,
         not_covered_by: model.not_covered_by.clone(),
-        created_at: request.accepted_at,
+        // By the account's time; but a call that is lost is released by the time that it is.
+        created_at: request.accepted_at.plus(request.ahead),
         expires_at: request.accepted_at.plus(request.lifetime),
     };
     ledger.hold(hold).await.map_err(hold_error)

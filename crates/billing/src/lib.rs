@@ -15,6 +15,7 @@ pub mod quote;
 pub mod refusal;
 pub mod statement;
 pub mod sweep;
+pub mod test_clock;
 pub mod top_ups;
 pub mod verdict;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tollgate_storage::{
-    Cadence, Change, NewSubscription, NextPlan, Payer, Payment, Product, StorageError, StorageErrorKind,
-    Subscription, SubscriptionState, SubscriptionStore,
+    Account, Cadence, Change, NewSubscription, NextPlan, Payer, Payment, Product, StorageError,
+    StorageErrorKind, Subscription, SubscriptionState, SubscriptionStore,
 };
 use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, Timestamp};
@@ -284,20 +284,38 @@ fn done(payment: Payment, price: Credits) -> Result<Subscription, Error> {
 }
 
 /// Renews what is due, or says what else becomes of it; answers how many subscriptions changed. Several nodes may do so
-/// at once: a period is paid once. A failure is logged and the next pass tries again.
+/// at once: a period is paid once. A failure is logged and the next pass tries again. Accounts with a test clock are left to
+/// [`test_clock`](crate::test_clock).
 pub async fn renew_due(
     subscriptions: &dyn SubscriptionStore,
     plans: &Plans,
     ids: &IdSource,
     now: Timestamp,
+    with_test_clocks: &[Account],
 ) -> u64 {
-    let due = match subscriptions.due(now, BATCH).await {
+    let mut due = match subscriptions.due(now, BATCH).await {
         Ok(due) => due,
         Err(error) => {
             tracing::warn!(%error, "cannot look for subscriptions that are due");
             return 0;
         }
     };
+    due.retain(|due| {
+        with_test_clocks
+            .iter()
+            .all(|account| account.id != due.terms.account)
+    });
+    renew_all(subscriptions, plans, ids, due, now).await
+}
+
+/// Renews these, which are due at this time.
+pub(crate) async fn renew_all(
+    subscriptions: &dyn SubscriptionStore,
+    plans: &Plans,
+    ids: &IdSource,
+    due: Vec<Subscription>,
+    now: Timestamp,
+) -> u64 {
     let mut changed = 0;
     for subscription in due {
         let next = next_plan(plans, &subscription);

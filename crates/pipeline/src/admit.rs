@@ -167,6 +167,7 @@ impl Pipeline {
             endpoint: request.endpoint,
             max_cost: request.max_cost,
             accepted_at: request.accepted_at,
+            ahead: request.caller.account.test_clock.unwrap_or_default(),
             lifetime: self.settings.hold_lifetime(),
         }
     }

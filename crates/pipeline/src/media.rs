@@ -70,7 +70,8 @@ impl NamesMedia for TextCall {
         let account = request.caller.account_id();
         let mut with_bytes = GenerateRequest::clone(common);
         check_number(&wanted)?;
-        let (model, at, most) = (&routed.model, request.accepted_at, request.max_cost);
+        let at = request.caller.account.time(request.accepted_at);
+        let (model, most) = (&routed.model, request.max_cost);
         Hold::check(&*pipeline.ledger, account, model, &request.demand, most, at).await?;
         pipeline
             .put_wanted(account, wanted, &mut with_bytes, &mut request.demand)

@@ -1,10 +1,10 @@
-//! What is cleared away from time to time.
+//! What is cleared away from time to time, and forgotten when it changes.
 
 use tollgate_billing::lots::expire_lots;
 use tollgate_billing::notices::kept_since;
 use tollgate_billing::plans::renew_due;
 use tollgate_billing::sweep::sweep as sweep_holds;
-use tollgate_storage::Result;
+use tollgate_storage::{Account, Result};
 
 use crate::wiring::Domains;
 
@@ -16,11 +16,22 @@ pub async fn sweep(domains: &Domains) {
     let (storage, clock) = (&domains.storage, &*domains.clock);
     sweep_holds(&*storage.ledger, clock).await;
     expire_lots(&*storage.lots, clock).await;
-    renew_due(&*storage.subscriptions, &domains.plans, &domains.ids, clock.now()).await;
+    match storage.accounts.with_test_clocks().await {
+        Ok(accounts) => renew(domains, &accounts).await,
+        Err(error) => tracing::warn!(%error, "cannot look for subscriptions that are due"),
+    }
     let now = clock.now();
     delete("responses", || storage.responses.sweep(now, BATCH)).await;
     delete("notices", || storage.notices.sweep(kept_since(now), BATCH)).await;
     delete("idempotency keys", || storage.idempotency.sweep(now, BATCH)).await;
+}
+
+async fn renew(domains: &Domains, with_test_clocks: &[Account]) {
+    let (subscriptions, now) = (&*domains.storage.subscriptions, domains.clock.now());
+    renew_due(subscriptions, &domains.plans, &domains.ids, now, with_test_clocks).await;
+    for account in with_test_clocks {
+        domains.test_clocks().catch_up(account).await;
+    }
 }
 
 /// What others have a part in, and may keep waiting: balances are filled up, and accounts are told what they want to know.
@@ -29,6 +40,21 @@ pub async fn reach_out(domains: &Domains) {
         top_ups.fill_up().await;
     }
     domains.notices.tell().await;
+}
+
+/// Forgets what this node remembers of the database whenever that changes there. Never returns.
+pub async fn hear_news(domains: &Domains) {
+    const HEARD: &str = "tollgate_news_total";
+    metrics::describe_counter!(
+        HEARD,
+        "Changes that this node was told of, by what they are about"
+    );
+    let mut reader = domains.storage.news.subscribe();
+    loop {
+        let news = reader.next().await;
+        domains.keys.hear(news);
+        metrics::counter!(HEARD, "kind" => news.kind()).increment(1);
+    }
 }
 
 /// Deletes what has expired until nothing is left.

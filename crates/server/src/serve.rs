@@ -289,6 +289,11 @@ async fn start_background(
 
     let (domains, stopped) = (services.domains.clone(), until_stop(stop));
     tasks.spawn(async move {
+        tokio::select! { () = chores::hear_news(&domains) => {}, () = stopped => {} }
+    });
+
+    let (domains, stopped) = (services.domains.clone(), until_stop(stop));
+    tasks.spawn(async move {
         let chores = async {
             loop {
                 tokio::time::sleep(SWEEP_EVERY).await;
@@ -349,6 +354,7 @@ async fn first_start(config: &Config, domains: &Domains) -> Result<Option<String
         name: "default".to_owned(),
         state: tollgate_storage::AccountState::Active,
         limits: tollgate_storage::Limits::default(),
+        test_clock: None,
         created_at: now,
     };
     domains.storage.accounts.create(account).await?;

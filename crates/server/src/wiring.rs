@@ -8,6 +8,7 @@ use secrecy::ExposeSecret;
 use tollgate_accounts::{Admins, KeyShape, Keys, KeysConfig, Limiter, TokenShape, Vault};
 use tollgate_backends::postgres::LeaseConfig;
 use tollgate_backends::{postgres, sqlite};
+use tollgate_billing::test_clock::TestClocks;
 use tollgate_billing::{Notices, Plans, TopUps};
 use tollgate_catalog::Catalog;
 use tollgate_edge::Gate;
@@ -27,12 +28,11 @@ use crate::payments::{self, Sales};
 use crate::roster::Roster;
 use crate::secrets;
 
-/// How long a key that works is believed without another look; bounds how late another node's revocation is noticed.
+/// How long what was read of a key is believed without another look. What is changed is told to every node; this bounds
+/// how late a node notices that is told nothing.
 const KEY_TTL: Duration = Duration::from_secs(5);
 /// The directory of leases' journals within the data directory.
 const LEASES: &str = "leases";
-/// How long an unknown key is refused without another look.
-const UNKNOWN_KEY_TTL: Duration = Duration::from_secs(30);
 
 /// What commands and requests have in common.
 pub struct Domains {
@@ -62,6 +62,18 @@ pub struct Domains {
     pub limiter: Arc<Limiter>,
     /// What they are counted by.
     pub counting: Counting,
+}
+
+impl Domains {
+    /// What moves test clocks.
+    pub fn test_clocks(&self) -> TestClocks<'_> {
+        TestClocks {
+            storage: &self.storage,
+            plans: &self.plans,
+            ids: &self.ids,
+            clock: &*self.clock,
+        }
+    }
 }
 
 /// What serving requests needs beside that.
@@ -120,8 +132,7 @@ async fn domains_with(
     let keys = KeysConfig {
         shape: KeyShape::new(&config.file.service.slug),
         pepper,
-        positive_ttl: KEY_TTL,
-        negative_ttl: UNKNOWN_KEY_TTL,
+        ttl: KEY_TTL,
         quota: config.file.limits.keys,
     };
     let keys = Arc::new(Keys::new(keys, storage.keys.clone(), clock.clone(), ids.clone()));

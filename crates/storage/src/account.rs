@@ -1,5 +1,7 @@
 //! Tenants.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use tollgate_types::{AccountId, Timestamp};
 
@@ -16,8 +18,17 @@ pub struct Account {
     pub state: AccountState,
     /// Its own limits; `None` where the configured default applies.
     pub limits: Limits,
+    /// How far its test clock is ahead; `None` for an account that has none and goes by the time that it is.
+    pub test_clock: Option<Duration>,
     /// When it was created.
     pub created_at: Timestamp,
+}
+
+impl Account {
+    /// The time that this instant is for what the account pays and has: its plan, its lots, its calls.
+    pub fn time(&self, at: Timestamp) -> Timestamp {
+        at.plus(self.test_clock.unwrap_or_default())
+    }
 }
 
 /// Whether an account's keys work.
@@ -82,6 +93,8 @@ pub struct AccountChange {
     pub agents: Option<Option<u32>>,
     /// Saved chats.
     pub chats: Option<Option<u32>>,
+    /// How far its test clock is ahead. One that is further ahead stays; an account that has none gets none.
+    pub test_clock: Option<Duration>,
 }
 
 impl AccountChange {
@@ -99,6 +112,9 @@ impl AccountChange {
                 agents: self.agents.unwrap_or(limits.agents),
                 chats: self.chats.unwrap_or(limits.chats),
             },
+            test_clock: account
+                .test_clock
+                .map(|ahead| ahead.max(self.test_clock.unwrap_or_default())),
             ..account.clone()
         }
     }
@@ -124,6 +140,9 @@ pub trait AccountStore: Send + Sync {
 
     /// Accounts in order of id, after `after`, at most `limit`.
     async fn list(&self, after: Option<AccountId>, limit: u32) -> Result<Vec<Account>>;
+
+    /// Accounts that have a test clock, in order of id.
+    async fn with_test_clocks(&self) -> Result<Vec<Account>>;
 
     /// Changes the account. Changes at once do not undo one another: each is of the account that the one before has left.
     /// `NotFound` when there is no such account.

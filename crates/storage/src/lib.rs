@@ -14,6 +14,7 @@ pub mod key;
 pub mod ledger;
 pub mod lot;
 pub mod member;
+pub mod news;
 pub mod notice;
 pub mod price;
 pub mod refund;
@@ -43,6 +44,7 @@ pub use key::{Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
 pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement, Spendable};
 pub use lot::{Lot, LotKind, LotStore, LotTerms};
 pub use member::{Member, MemberRole, MemberStore};
+pub use news::{News, NewsReader, NewsSource, NoNews};
 pub use notice::{BalanceAlert, Channel, Notice, NoticeOutcome, NoticeState, NoticeStore};
 pub use price::{PriceChange, PriceRecord, PriceStore};
 pub use refund::{NewRefund, Refund, RefundOutcome};
@@ -91,6 +93,8 @@ pub struct Storage {
     pub subscriptions: Arc<dyn SubscriptionStore>,
     /// Requests that may be repeated.
     pub idempotency: Arc<dyn IdempotencyStore>,
+    /// What others have changed.
+    pub news: Arc<dyn NewsSource>,
     /// The engine as a whole.
     pub engine: Arc<dyn Engine>,
 }

@@ -270,6 +270,21 @@ pub enum Accounts {
     Create {
         /// For people: 1 to 200 characters.
         name: String,
+        /// Gives it a test clock, which `accounts advance` advances.
+        #[arg(long)]
+        test_clock: bool,
+    },
+    /// Advances an account's test clock; what falls due on the way happens.
+    #[command(
+        after_help = "Examples:\n  tollgate accounts advance acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 2027-01-01\n  tollgate accounts advance acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 2027-01-08T12:00:00Z"
+    )]
+    Advance {
+        /// The account's id.
+        #[arg(value_parser = account_id)]
+        id: AccountId,
+        /// A time ahead of that which its clock shows, by 366 days at the most.
+        #[arg(value_parser = instant)]
+        to: Timestamp,
     },
     /// Lists accounts.
     #[command(after_help = "Examples:\n  tollgate accounts list\n  tollgate accounts list --json")]

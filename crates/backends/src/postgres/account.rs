@@ -14,11 +14,11 @@ use super::lot::transact;
 use super::pool::Pool;
 use super::rows;
 use super::subscription::execute;
-use crate::rows::tpm_column;
+use crate::rows::{test_clock_column, tpm_column};
 
 pub(super) struct Accounts(pub(super) Arc<Pool>);
 
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 11] = [
     "id",
     "name",
     "state",
@@ -28,6 +28,7 @@ const COLUMNS: [&str; 10] = [
     "gpus",
     "agents",
     "chats",
+    "test_clock",
     "created_at",
 ];
 
@@ -37,12 +38,14 @@ impl AccountStore for Accounts {
         let kinds: Vec<&'static str> = LedgerAccount::ALL.map(LedgerAccount::as_str).into();
         let statement = sqlx::query(
             "WITH created AS (
-                INSERT INTO account (id, name, state, rpm, tpm, created_at, keys, gpus, agents, chats)
-                VALUES ($1, $2, $3, $4, $5, $6, $8, $9, $10, $11) RETURNING id
+                INSERT INTO account (id, name, state, rpm, tpm, created_at, keys, gpus, agents, chats,
+                    test_clock)
+                VALUES ($1, $2, $3, $4, $5, $6, $8, $9, $10, $11, $12) RETURNING id
             )
             INSERT INTO ledger_account (account_id, kind, balance)
             SELECT created.id, kinds.kind, 0 FROM created, unnest($7::text[]) AS kinds (kind)",
         );
+        let test_clock = test_clock_column(&account)?;
         let statement = statement
             .bind(account.id.as_u128().to_be_bytes())
             .bind(account.name)
@@ -54,7 +57,8 @@ impl AccountStore for Accounts {
             .bind(account.limits.keys.map(i64::from))
             .bind(account.limits.gpus.map(i64::from))
             .bind(account.limits.agents.map(i64::from))
-            .bind(account.limits.chats.map(i64::from));
+            .bind(account.limits.chats.map(i64::from))
+            .bind(test_clock);
         self.0.execute(statement).await.map(drop)
     }
 
@@ -69,6 +73,12 @@ impl AccountStore for Accounts {
             sqlx::query("SELECT * FROM account WHERE $1::bytea IS NULL OR id > $1 ORDER BY id LIMIT $2")
                 .bind(after.map(|id| id.as_u128().to_be_bytes()))
                 .bind(i64::from(limit));
+        let found = self.0.all(statement).await?;
+        found.iter().map(|row| rows::account(row, COLUMNS)).collect()
+    }
+
+    async fn with_test_clocks(&self) -> Result<Vec<Account>> {
+        let statement = sqlx::query("SELECT * FROM account WHERE test_clock IS NOT NULL ORDER BY id");
         let found = self.0.all(statement).await?;
         found.iter().map(|row| rows::account(row, COLUMNS)).collect()
     }
@@ -94,7 +104,8 @@ impl AccountStore for Accounts {
 
 async fn update(connection: &mut PgConnection, account: &Account) -> Result<()> {
     let statement = sqlx::query(
-        "UPDATE account SET name = $2, state = $3, rpm = $4, tpm = $5, keys = $6, gpus = $7, agents = $8, chats = $9
+        "UPDATE account SET name = $2, state = $3, rpm = $4, tpm = $5, keys = $6, gpus = $7, agents = $8, chats = $9,
+            test_clock = $10
         WHERE id = $1",
     );
     let statement = statement
@@ -106,6 +117,7 @@ async fn update(connection: &mut PgConnection, account: &Account) -> Result<()> 
         .bind(account.limits.keys.map(i64::from))
         .bind(account.limits.gpus.map(i64::from))
         .bind(account.limits.agents.map(i64::from))
-        .bind(account.limits.chats.map(i64::from));
+        .bind(account.limits.chats.map(i64::from))
+        .bind(test_clock_column(account)?);
     execute(connection, statement).await
 }

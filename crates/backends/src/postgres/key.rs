@@ -44,11 +44,11 @@ impl KeyStore for Keys {
             "SELECT api_key.*, account.id AS owner_id, account.name AS owner_name, account.state AS owner_state,
                 account.rpm AS owner_rpm, account.tpm AS owner_tpm, account.keys AS owner_keys,
                 account.gpus AS owner_gpus, account.agents AS owner_agents, account.chats AS owner_chats,
-                account.created_at AS owner_created_at
+                account.test_clock AS owner_test_clock, account.created_at AS owner_created_at
             FROM api_key JOIN account ON account.id = api_key.account_id
             WHERE api_key.digest_prefix = $1",
         );
-        const OWNER: [&str; 10] = [
+        const OWNER: [&str; 11] = [
             "owner_id",
             "owner_name",
             "owner_state",
@@ -58,6 +58,7 @@ impl KeyStore for Keys {
             "owner_gpus",
             "owner_agents",
             "owner_chats",
+            "owner_test_clock",
             "owner_created_at",
         ];
         let Some(row) = self.0.optional(statement.bind(digest_prefix)).await? else {

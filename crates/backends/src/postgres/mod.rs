@@ -17,6 +17,7 @@ mod ledger;
 mod lot;
 mod member;
 mod moving;
+mod news;
 mod notice;
 mod pool;
 mod price;
@@ -35,7 +36,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgConnectOptions;
-use tollgate_storage::{Engine, Result, Storage};
+use tollgate_storage::{Engine, NewsSource, Result, Storage};
 use tollgate_types::{AccountId, Credits};
 
 pub use lease::LeaseConfig;
@@ -106,8 +107,9 @@ impl fmt::Debug for PostgresConfig {
 pub async fn open(config: PostgresConfig) -> Result<Storage> {
     let pool = Arc::new(Pool::open(&config).await?);
     schema::check(&pool).await?;
+    let news: Arc<dyn NewsSource> = Arc::new(news::Listener::new(pool.clone()));
     let leases = match config.leases {
-        Some(leases) => Some(Leases::open(pool.clone(), leases).await?),
+        Some(leases) => Some(Leases::open(pool.clone(), leases, news.subscribe()).await?),
         None => None,
     };
     let node = Arc::new(Node {
@@ -130,6 +132,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         responses: Arc::new(response::Responses(pool.clone())),
         subscriptions: Arc::new(subscription::Subscriptions(node.clone())),
         idempotency: Arc::new(idempotency::Idempotency(pool.clone())),
+        news,
         engine: Arc::new(PostgresEngine(node)),
     })
 }

@@ -16,7 +16,8 @@ const COLUMNS: &str = "SELECT table_name::text, column_name::text, data_type::te
     WHERE table_schema = current_schema() AND is_generated = 'NEVER' ORDER BY table_name, ordinal_position";
 /// Nodes have connections that say their name, and look for expired holds twice a minute.
 const NODES: &str = "SELECT count(*) FROM pg_stat_activity \
-    WHERE datname = current_database() AND application_name = 'tollgate' AND pid <> pg_backend_pid()";
+    WHERE datname = current_database() AND application_name IN ('tollgate', 'tollgate-news') \
+    AND pid <> pg_backend_pid()";
 /// Leases that nodes have not given back, and when others may close the last of them.
 const LEASES: &str = "SELECT count(*), max(reclaim_at) FROM lease";
 

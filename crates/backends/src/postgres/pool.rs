@@ -32,6 +32,7 @@ pub(super) type Statement = Query<'static, Postgres, PgArguments>;
 
 /// The connections of one engine.
 pub(super) struct Pool {
+    options: PgConnectOptions,
     connections: PgPool,
     runtime: Handle,
     call_timeout: Duration,
@@ -54,17 +55,32 @@ impl Pool {
                     Ok(trusted || connection.ping().await.is_ok())
                 })
             });
-        let connect = runtime.spawn(connect(settings, options));
+        let connect = runtime.spawn(connect(settings, options.clone()));
         let connections = connect
             .await
             .map_err(|error| lost(&error))?
             .map_err(before_running)?;
         Ok(Pool {
+            options,
             connections,
             runtime,
             call_timeout: config.statement_timeout + PATIENCE,
             _stop: stop,
         })
+    }
+
+    /// How a connection beside these is opened.
+    pub(super) fn options(&self) -> &PgConnectOptions {
+        &self.options
+    }
+
+    /// Starts work that ends with the connections.
+    pub(super) fn accompany(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut closed = self.connections.close_event();
+        self.runtime.spawn(async move {
+            // An error says that they were closed.
+            let _ = closed.do_until(work).await;
+        });
     }
 
     /// Does some work on one connection.
@@ -126,11 +142,6 @@ impl Pool {
             let mut connection = connections.acquire().await.map_err(before_running)?;
             work(&mut connection).await
         })
-    }
-
-    /// Runs a task beside the calls, until the pool is dropped.
-    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.runtime.spawn(task);
     }
 
     /// Waits for the calls that run and closes every connection.

@@ -6,7 +6,7 @@ use tollgate_storage::{Account, AccountState, Limits, Result, StorageError};
 use tollgate_types::{AccountId, Credits, Timestamp};
 
 use super::error::corrupt;
-use crate::rows::limit_from;
+use crate::rows::{limit_from, test_clock_from};
 
 /// An id as it is stored.
 pub(super) type IdBytes = [u8; 16];
@@ -47,7 +47,7 @@ where
 
 /// An account in the columns of these names: `id, name, state, rpm, tpm, keys, gpus, agents, chats, created_at`, or those
 /// names as a join has renamed them.
-pub(super) fn account(row: &PgRow, columns: [&str; 10]) -> Result<Account> {
+pub(super) fn account(row: &PgRow, columns: [&str; 11]) -> Result<Account> {
     let [
         id_column,
         name_column,
@@ -58,6 +58,7 @@ pub(super) fn account(row: &PgRow, columns: [&str; 10]) -> Result<Account> {
         gpus,
         agents,
         chats,
+        test_clock,
         created_at,
     ] = columns;
     let limit = |column: &str| limit_from(get(row, column)?);
@@ -75,6 +76,7 @@ pub(super) fn account(row: &PgRow, columns: [&str; 10]) -> Result<Account> {
         name: get(row, name_column)?,
         state: name(row, state, AccountState::parse)?,
         limits,
+        test_clock: test_clock_from(get(row, test_clock)?)?,
         created_at: timestamp(row, created_at)?,
     })
 }

@@ -10,17 +10,16 @@ use tollgate_types::AccountId;
 
 use super::Sqlite;
 use super::books::Sums;
-use crate::rows::{AccountColumns, id_bytes, storage_error, tpm_column};
+use crate::rows::{AccountColumns, id_bytes, storage_error, test_clock_column, tpm_column};
 
-const CREATE: &str = "INSERT INTO account (id, name, state, rpm, tpm, keys, gpus, agents, chats, created_at) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+const CREATE: &str = "INSERT INTO account (id, name, state, rpm, tpm, keys, gpus, agents, chats, created_at, \
+    test_clock) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 const OPEN_BOOK: &str = "INSERT INTO ledger_account (account_id, kind, balance) VALUES ($1, $2, 0)";
-const GET: &str =
-    "SELECT id, name, state, rpm, tpm, keys, gpus, agents, chats, created_at FROM account WHERE id = $1";
-const LIST: &str = "SELECT id, name, state, rpm, tpm, keys, gpus, agents, chats, created_at FROM account \
-    WHERE id > $1 ORDER BY id LIMIT $2";
+const GET: &str = "SELECT * FROM account WHERE id = $1";
+const LIST: &str = "SELECT * FROM account WHERE id > $1 ORDER BY id LIMIT $2";
+const WITH_TEST_CLOCKS: &str = "SELECT * FROM account WHERE test_clock IS NOT NULL ORDER BY id";
 const CHANGE: &str = "UPDATE account SET name = $2, state = $3, rpm = $4, tpm = $5, keys = $6, gpus = $7, agents = $8, \
-    chats = $9 WHERE id = $1";
+    chats = $9, test_clock = $10 WHERE id = $1";
 
 #[async_trait]
 impl AccountStore for Sqlite {
@@ -44,6 +43,11 @@ impl AccountStore for Sqlite {
             .await
     }
 
+    async fn with_test_clocks(&self) -> Result<Vec<Account>> {
+        self.read(|connection| Box::pin(with_test_clocks(connection)))
+            .await
+    }
+
     async fn change(&self, id: AccountId, wish: AccountChange) -> Result<AccountChanged> {
         self.write(
             move |connection| Box::pin(change(connection, id, wish)),
@@ -55,6 +59,7 @@ impl AccountStore for Sqlite {
 
 async fn create(connection: &mut SqliteConnection, account: Account) -> Result<()> {
     let id = id_bytes(account.id.as_u128());
+    let test_clock = test_clock_column(&account)?;
     sqlx::query(CREATE)
         .bind(id.clone())
         .bind(account.name)
@@ -66,6 +71,7 @@ async fn create(connection: &mut SqliteConnection, account: Account) -> Result<(
         .bind(account.limits.agents.map(i64::from))
         .bind(account.limits.chats.map(i64::from))
         .bind(account.created_at.as_micros())
+        .bind(test_clock)
         .execute(&mut *connection)
         .await
         .map_err(storage_error)?;
@@ -96,6 +102,14 @@ async fn list(connection: &mut SqliteConnection, after: Vec<u8>, limit: u32) -> 
     rows.into_iter().map(Account::try_from).collect()
 }
 
+async fn with_test_clocks(connection: &mut SqliteConnection) -> Result<Vec<Account>> {
+    let rows: Vec<AccountColumns> = sqlx::query_as(WITH_TEST_CLOCKS)
+        .fetch_all(connection)
+        .await
+        .map_err(storage_error)?;
+    rows.into_iter().map(Account::try_from).collect()
+}
+
 async fn change(
     connection: &mut SqliteConnection,
     id: AccountId,
@@ -113,7 +127,8 @@ async fn change(
         .bind(after.limits.keys.map(i64::from))
         .bind(after.limits.gpus.map(i64::from))
         .bind(after.limits.agents.map(i64::from))
-        .bind(after.limits.chats.map(i64::from));
+        .bind(after.limits.chats.map(i64::from))
+        .bind(test_clock_column(&after)?);
     update.execute(connection).await.map_err(storage_error)?;
     Ok(AccountChanged { before, after })
 }
@@ -125,4 +140,4 @@ pub(super) fn conflict(why: impl Into<String>) -> StorageError {
 
 /// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[CREATE, OPEN_BOOK, GET, LIST, CHANGE];
+pub(super) const STATEMENTS: &[&str] = &[CREATE, OPEN_BOOK, GET, LIST, WITH_TEST_CLOCKS, CHANGE];

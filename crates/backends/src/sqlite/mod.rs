@@ -56,7 +56,7 @@ use sqlx::sqlite::SqliteConnection;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
-use tollgate_storage::{Result, Storage, StorageError, StorageErrorKind};
+use tollgate_storage::{NoNews, Result, Storage, StorageError, StorageErrorKind};
 use tollgate_types::Clock;
 
 use crate::journal::{Journal, JournalConfig, unavailable};
@@ -130,6 +130,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         responses: Arc::new(engine.clone()),
         subscriptions: Arc::new(engine.clone()),
         idempotency: Arc::new(engine.clone()),
+        news: Arc::new(NoNews),
         engine: Arc::new(engine),
     })
 }

@@ -246,6 +246,7 @@ async fn engine_with_a_hold(directory: &Path) -> Sqlite {
         name: String::new(),
         state: AccountState::Active,
         limits: Limits::default(),
+        test_clock: None,
         created_at: Timestamp::from_micros(0),
     };
     let grant = Grant {

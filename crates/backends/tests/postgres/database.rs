@@ -62,6 +62,12 @@ impl TestDatabase {
         self.runtime.as_ref().unwrap().block_on(test)
     }
 
+    /// Whether connections can be opened; those that are open stay.
+    pub async fn allow_connections(&self, allowed: bool) {
+        let statement = format!("ALTER DATABASE {} ALLOW_CONNECTIONS {allowed}", self.name);
+        execute(&self.server, statement).await;
+    }
+
     /// Executes statements in it, outside of any engine.
     pub async fn execute(&self, statements: &str) {
         execute(&self.url(), statements.to_owned()).await;

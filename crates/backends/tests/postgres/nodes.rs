@@ -33,6 +33,7 @@ pub async fn one_account(database: &TestDatabase, balance: i64) -> Storage {
         name: "tenant".to_owned(),
         state: AccountState::Active,
         limits: Limits::default(),
+        test_clock: None,
         created_at: NOW,
     };
     storage.accounts.create(account).await.unwrap();

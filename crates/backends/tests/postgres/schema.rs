@@ -121,7 +121,9 @@ fn both_engines_have_the_same_columns() {
             "SELECT sequencename::text FROM pg_sequences",
             "SELECT table_name || '.' || column_name FROM information_schema.columns
                 WHERE table_schema = 'public' AND (is_generated <> 'NEVER' OR is_identity <> 'NO')",
-            "SELECT tgname::text FROM pg_trigger WHERE tgtype & 4 <> 0 AND NOT tgisinternal",
+            // That one tells the nodes, and writes nothing.
+            "SELECT tgname::text FROM pg_trigger WHERE tgtype & 4 <> 0 AND NOT tgisinternal
+                AND tgname <> 'api_key_new'",
         ] {
             assert_eq!(names(automatic).await, BTreeSet::new());
         }

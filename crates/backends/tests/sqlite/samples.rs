@@ -139,6 +139,7 @@ pub async fn create(storage: &Storage, number: u128) -> AccountId {
         name: format!("tenant {number}"),
         state: AccountState::Active,
         limits: Limits::default(),
+        test_clock: None,
         created_at: START,
     };
     storage.accounts.create(new).await.unwrap();

@@ -50,6 +50,7 @@ fn request(number: u128, model: &Model) -> HoldRequest {
         endpoint: "/v1/chat/completions",
         max_cost: None,
         accepted_at: Timestamp::from_micros(0),
+        ahead: Duration::ZERO,
         lifetime: Duration::from_secs(60),
     }
 }

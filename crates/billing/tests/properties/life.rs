@@ -201,6 +201,7 @@ impl Run {
             endpoint: "/v1/chat/completions",
             max_cost: None,
             accepted_at,
+            ahead: Duration::ZERO,
             lifetime: Duration::from_secs(60),
         };
         let full = quote(&self.model, &demand);

@@ -28,6 +28,6 @@ async fn get_account_usage(
 ) -> Result<Json<AccountUsage>, ApiError> {
     let wanted = query.decode()?;
     Ok(Json(
-        service::account_usage(&console, caller.account_id(), wanted).await?,
+        service::account_usage(&console, &caller.account, wanted).await?,
     ))
 }

@@ -1,7 +1,7 @@
 //! The use case.
 
-use tollgate_storage::{Product, UsageFilter, UsageGroup, UsagePage, UsageTotal};
-use tollgate_types::{AccountId, Error};
+use tollgate_storage::{Account, Product, UsageFilter, UsageGroup, UsagePage, UsageTotal};
+use tollgate_types::Error;
 
 use super::wire::{AccountUsage, BalanceRecord, GroupTotals, PlanRecord, Totals, UsageRecord};
 use crate::Console;
@@ -15,9 +15,10 @@ pub(super) struct Wanted {
 
 pub(super) async fn account_usage(
     console: &Console,
-    account: AccountId,
+    owner: &Account,
     wanted: Wanted,
 ) -> Result<AccountUsage, Error> {
+    let account = owner.id;
     let Wanted { filter, page, group } = wanted;
     let one_more = UsagePage {
         limit: page.limit + 1,
@@ -57,7 +58,7 @@ pub(super) async fn account_usage(
             credits: balance.credits.to_string(),
             held: balance.held.to_string(),
         },
-        plan: plan(console, account).await?,
+        plan: plan(console, owner).await?,
         data: rows.iter().map(UsageRecord::from).collect(),
         totals,
         has_more,
@@ -65,10 +66,10 @@ pub(super) async fn account_usage(
 }
 
 /// The plan that the account had last.
-async fn plan(console: &Console, account: AccountId) -> Result<Option<PlanRecord>, Error> {
+async fn plan(console: &Console, owner: &Account) -> Result<Option<PlanRecord>, Error> {
     let found = console
         .subscriptions
-        .list(account)
+        .list(owner.id)
         .await
         .map_err(Error::internal)?;
     let Some(plan) = found.iter().find(|found| found.terms.product == Product::Plan) else {
@@ -76,9 +77,9 @@ async fn plan(console: &Console, account: AccountId) -> Result<Option<PlanRecord
     };
     let left = console
         .subscriptions
-        .allowance(account)
+        .allowance(owner.id)
         .await
         .map_err(Error::internal)?;
-    let now = console.clock.now();
+    let now = owner.time(console.clock.now());
     Ok(Some(PlanRecord::of(plan, plan.week_at(left, now))))
 }

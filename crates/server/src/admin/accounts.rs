@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use serde::Deserialize;
 use tollgate_edge::{ApiError, ErrorBody, Operator, Query};
 use tollgate_storage::{AccountState, Compat, KeyMode};
-use tollgate_types::Error;
+use tollgate_types::{Error, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -22,6 +22,7 @@ pub(super) fn routes() -> OpenApiRouter<AdminApi> {
     OpenApiRouter::new()
         .routes(routes!(list_accounts, create_account))
         .routes(routes!(get_account, change_account))
+        .routes(routes!(advance_clock))
         .routes(routes!(list_keys, create_key))
         .routes(routes!(change_key, revoke_key))
 }
@@ -63,12 +64,16 @@ async fn list_accounts(
 struct NewAccount {
     /// For people: 1 to 200 characters.
     name: String,
+    /// Whether it has a test clock, which can be advanced: false when it is not said.
+    #[schema(nullable = false)]
+    test_clock: Option<bool>,
 }
 
 impl Read for NewAccount {
     fn read(members: &mut Members) -> Result<Self, Error> {
         let name = members.required("name", "a name of 1 to 200 characters")?;
-        Ok(Self { name })
+        let test_clock = members.optional("test_clock", "true or false")?;
+        Ok(Self { name, test_clock })
     }
 }
 
@@ -83,7 +88,10 @@ async fn create_account(
     State(api): State<AdminApi>,
     Body(new): Body<NewAccount>,
 ) -> Result<Json<AccountView>, ApiError> {
-    let command = Command::CreateAccount { name: new.name };
+    let command = Command::CreateAccount {
+        name: new.name,
+        test_clock: new.test_clock.unwrap_or_default(),
+    };
     Ok(Json(carried_out!(api, operator, command, Account)))
 }
 
@@ -166,6 +174,40 @@ async fn change_account(
 ) -> Result<Json<AccountView>, ApiError> {
     let id = id(&account, "account")?;
     let command = Command::ChangeAccount { id, change };
+    Ok(Json(carried_out!(api, operator, command, Account)))
+}
+
+/// To when a test clock is advanced.
+#[derive(Debug, ToSchema)]
+struct NewTime {
+    /// A time ahead of that which the account's clock shows, by 366 days at the most: RFC 3339, or a date.
+    #[schema(value_type = String)]
+    to: Timestamp,
+}
+
+impl Read for NewTime {
+    fn read(members: &mut Members) -> Result<Self, Error> {
+        let to = members.instant("to")?;
+        let to = to.ok_or_else(|| missing("to", "a time such as 2027-01-01T00:00:00Z"))?;
+        Ok(Self { to })
+    }
+}
+
+/// Advances the test clock of an account. What falls due on the way happens, in its order, before it is answered.
+#[utoipa::path(
+    post, path = "/admin/v1/accounts/{id}/advance", tag = "Accounts", operation_id = "advance_clock",
+    params(("id" = String, Path, description = "The account.")), request_body = NewTime,
+    responses((status = 200, body = AccountView), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn advance_clock(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Path(account): Path<String>,
+    Body(NewTime { to }): Body<NewTime>,
+) -> Result<Json<AccountView>, ApiError> {
+    let account = id(&account, "account")?;
+    let command = Command::AdvanceClock { account, to };
     Ok(Json(carried_out!(api, operator, command, Account)))
 }
 

@@ -1,8 +1,10 @@
 //! Accounts and their limits.
 
+use std::time::Duration;
+
 use serde_json::to_value;
-use tollgate_storage::{Account, AccountState, Limits, StorageError};
-use tollgate_types::{AccountId, Error, ErrorCode};
+use tollgate_storage::{Account, AccountChanged, AccountState, Limits, News, StorageError};
+use tollgate_types::{AccountId, Error, ErrorCode, Timestamp};
 
 use super::audited::Carried;
 use super::execute::balance;
@@ -20,7 +22,12 @@ pub(super) async fn find(domains: &Domains, id: AccountId) -> Result<Account, Er
     found.ok_or_else(|| no_such_account(StorageError::not_found(id)))
 }
 
-pub(super) async fn create(domains: &Domains, name: String) -> Result<Reply, Error> {
+/// The time that it is for what the account pays and has.
+pub(super) async fn time_of(domains: &Domains, id: AccountId) -> Result<Timestamp, Error> {
+    Ok(find(domains, id).await?.time(domains.clock.now()))
+}
+
+pub(super) async fn create(domains: &Domains, name: String, test_clock: bool) -> Result<Reply, Error> {
     check_name(&name)?;
     let now = domains.clock.now();
     let account = Account {
@@ -28,6 +35,7 @@ pub(super) async fn create(domains: &Domains, name: String) -> Result<Reply, Err
         name,
         state: AccountState::Active,
         limits: Limits::default(),
+        test_clock: test_clock.then_some(Duration::ZERO),
         created_at: now,
     };
     let created = domains.storage.accounts.create(account.clone()).await;
@@ -78,12 +86,21 @@ pub(super) async fn change(domains: &Domains, id: AccountId, wish: AccountWish) 
     check_rate("tpm", wish.tpm == Some(NewLimit::Own(0)))?;
     let changed = domains.storage.accounts.change(id, wish.into()).await;
     let changed = changed.map_err(no_such_account)?;
-    domains.keys.forget();
-    Ok(Carried {
+    Ok(done(domains, &changed))
+}
+
+pub(super) async fn advance(domains: &Domains, id: AccountId, to: Timestamp) -> Result<Carried, Error> {
+    let changed = domains.test_clocks().advance(id, to).await?;
+    Ok(done(domains, &changed))
+}
+
+fn done(domains: &Domains, changed: &AccountChanged) -> Carried {
+    domains.keys.hear(News::Account(changed.after.id));
+    Carried {
         reply: Reply::Account(AccountView::of(&changed.after)),
         before: to_value(AccountView::of(&changed.before)).ok(),
         is_gone: false,
-    })
+    }
 }
 
 fn check_rate(param: &str, is_zero: bool) -> Result<(), Error> {

@@ -163,6 +163,7 @@ fn deed(command: &Command) -> Option<Deed> {
     let new = String::new;
     match command {
         Command::CreateAccount { .. } => of("account.create", None, new()),
+        Command::AdvanceClock { account, .. } => of("account.advance", Some(*account), account.to_string()),
         Command::ChangeAccount { id, .. } => of("account.change", Some(*id), id.to_string()),
         Command::CreateKey { account, .. } => of("key.create", Some(*account), new()),
         Command::SetCompat { id, .. } => of("key.change", None, id.to_string()),

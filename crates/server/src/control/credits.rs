@@ -8,7 +8,7 @@ use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, RequestId, Timestamp};
 
 use super::GrantWish;
-use super::accounts::no_such_account;
+use super::accounts::{no_such_account, time_of};
 use super::execute::balance;
 use super::view::{BalanceView, GrantedView, LotView, RefundView, WithdrawalView};
 use crate::wiring::Domains;
@@ -30,7 +30,7 @@ pub(super) async fn grant(
     if wish.amount <= Credits::ZERO {
         return Err(invalid("amount", "An amount is above 0."));
     }
-    let now = domains.clock.now();
+    let now = time_of(domains, account).await?;
     let key = text("id", wish.key.clone())?;
     let id = match key.as_str() {
         "" => TransferId::from_u128(domains.ids.next(now)),
@@ -67,7 +67,11 @@ pub(super) async fn grant(
 }
 
 async fn granted_before(domains: &Domains, account: AccountId, id: TransferId) -> Result<Option<Lot>, Error> {
-    let lots = domains.storage.lots.lots(account, domains.clock.now()).await;
+    let lots = domains
+        .storage
+        .lots
+        .lots(account, time_of(domains, account).await?)
+        .await;
     let lots = lots.map_err(no_such_account)?;
     Ok(lots.into_iter().find(|lot| lot.id == id))
 }
@@ -145,7 +149,11 @@ fn invalid(param: &str, message: impl Into<String>) -> Error {
 /// The lots of an account in the order in which they are spent; with `all` also those that are used up.
 pub(super) async fn lots(domains: &Domains, account: AccountId, all: bool) -> Result<Vec<LotView>, Error> {
     balance(domains, account).await?;
-    let lots = domains.storage.lots.lots(account, domains.clock.now()).await;
+    let lots = domains
+        .storage
+        .lots
+        .lots(account, time_of(domains, account).await?)
+        .await;
     let lots = lots.map_err(no_such_account)?;
     let shown = |lot: &&Lot| all || lot.remaining > Credits::ZERO;
     Ok(lots.iter().filter(shown).map(LotView::of).collect())
@@ -196,7 +204,7 @@ pub(super) async fn refund(domains: &Domains, wish: RefundWish) -> Result<Refund
         hold: row.id,
         amount,
         reason,
-        at: domains.clock.now(),
+        at: time_of(domains, row.account).await?,
     };
     let outcome = domains.storage.lots.refund(new).await.map_err(Error::internal)?;
     let (refund, repeated) = match outcome {

@@ -4,9 +4,9 @@ use tollgate_billing::plans::{self, Wish};
 use tollgate_billing::{Plan, Scope, check_ledger};
 use tollgate_storage::report::Span;
 use tollgate_storage::{AuditFilter, Cadence, Compat, KeyMode, Subscription};
-use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, Unit};
+use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, Timestamp, Unit};
 
-use super::accounts::{find, no_such_account};
+use super::accounts::{find, no_such_account, time_of};
 use super::audited::Carried;
 use super::credits::RefundWish;
 use super::view::{
@@ -25,6 +25,7 @@ pub(super) async fn carry_out(domains: &Domains, actor: &Actor, command: Command
             Ok(checked.into())
         }
         Command::ChangeAccount { id, change } => accounts::change(domains, id, change).await,
+        Command::AdvanceClock { account, to } => accounts::advance(domains, account, to).await,
         Command::SetMemberRole { account, id, role } => {
             people::set_member_role(domains, account, id, &role).await
         }
@@ -36,7 +37,7 @@ pub(super) async fn carry_out(domains: &Domains, actor: &Actor, command: Command
 /// The answer to a command that does not say what was there before.
 async fn answer(domains: &Domains, command: Command) -> Result<Reply, Error> {
     match command {
-        Command::CreateAccount { name } => accounts::create(domains, name).await,
+        Command::CreateAccount { name, test_clock } => accounts::create(domains, name, test_clock).await,
         Command::ListAccounts { after, limit } => accounts::list(domains, after, limit).await,
         Command::ShowAccount { id } => accounts::show(domains, id).await,
         Command::CreateKey {
@@ -114,13 +115,13 @@ async fn answer(domains: &Domains, command: Command) -> Result<Reply, Error> {
                 SubscriptionWish::Resume => Wish::Resume,
                 SubscriptionWish::Renew => Wish::Renew,
             };
-            let (subscriptions, now) = (&*domains.storage.subscriptions, domains.clock.now());
-            let changed = plans::change(subscriptions, id, wish, now).await?;
+            let now = time_of_subscription(domains, id).await?;
+            let changed = plans::change(&*domains.storage.subscriptions, id, wish, now).await?;
             subscription(domains, &changed).await
         }
         Command::ChangePlan { id, plan, cadence } => {
             let plan = offered(domains, &plan, cadence.as_deref())?;
-            let now = domains.clock.now();
+            let now = time_of_subscription(domains, id).await?;
             let new = SubscriptionId::from_u128(domains.ids.next(now));
             let subscriptions = &*domains.storage.subscriptions;
             let changed = plans::change_plan(subscriptions, id, new, plan, now).await?;
@@ -200,6 +201,7 @@ async fn answer(domains: &Domains, command: Command) -> Result<Reply, Error> {
         Command::ListPrices => prices::list(domains).await,
         Command::ShowPrices { model } => prices::history(domains, &model).await,
         Command::ChangeAccount { .. }
+        | Command::AdvanceClock { .. }
         | Command::SetMemberRole { .. }
         | Command::RemoveMember { .. }
         | Command::CheckPrices { .. } => Err(Error::internal("the command is carried out elsewhere")),
@@ -231,7 +233,7 @@ async fn subscribe(
     cadence: Option<&str>,
 ) -> Result<Reply, Error> {
     let plan = offered(domains, name, cadence)?;
-    let now = domains.clock.now();
+    let now = time_of(domains, account).await?;
     let id = SubscriptionId::from_u128(domains.ids.next(now));
     let made = plans::subscribe(&*domains.storage.subscriptions, id, account, plan, now).await?;
     subscription(domains, &made).await
@@ -255,10 +257,9 @@ fn offered(domains: &Domains, name: &str, cadence: Option<&str>) -> Result<Plan,
 }
 
 async fn list_subscriptions(domains: &Domains, account: AccountId) -> Result<Reply, Error> {
-    find(domains, account).await?;
+    let now = time_of(domains, account).await?;
     let found = domains.storage.subscriptions.list(account).await;
     let left = allowance(domains, account).await?;
-    let now = domains.clock.now();
     let views = found.map_err(Error::internal)?;
     let views = views.iter().map(|found| SubscriptionView::of(found, left, now));
     Ok(Reply::Subscriptions(views.collect()))
@@ -270,7 +271,8 @@ async fn show_subscription(domains: &Domains, id: SubscriptionId) -> Result<Repl
     let found = found.ok_or_else(|| Error::new(ErrorCode::NotFound, "There is no such subscription."))?;
     let events = subscriptions.events(id).await.map_err(Error::internal)?;
     let left = allowance(domains, found.terms.account).await?;
-    let view = SubscriptionView::of(&found, left, domains.clock.now());
+    let now = time_of(domains, found.terms.account).await?;
+    let view = SubscriptionView::of(&found, left, now);
     Ok(Reply::Subscription(SubscriptionView {
         events: events.iter().map(EventView::of).collect(),
         ..view
@@ -279,8 +281,20 @@ async fn show_subscription(domains: &Domains, id: SubscriptionId) -> Result<Repl
 
 async fn subscription(domains: &Domains, subscription: &Subscription) -> Result<Reply, Error> {
     let left = allowance(domains, subscription.terms.account).await?;
-    let now = domains.clock.now();
+    let now = time_of(domains, subscription.terms.account).await?;
     Ok(Reply::Subscription(SubscriptionView::of(subscription, left, now)))
+}
+
+/// The time of the account of a subscription.
+async fn time_of_subscription(domains: &Domains, id: SubscriptionId) -> Result<Timestamp, Error> {
+    let found = domains
+        .storage
+        .subscriptions
+        .get(id)
+        .await
+        .map_err(Error::internal)?;
+    let found = found.ok_or_else(|| Error::new(ErrorCode::NotFound, "There is no such subscription."))?;
+    time_of(domains, found.terms.account).await
 }
 
 async fn allowance(domains: &Domains, account: AccountId) -> Result<Credits, Error> {

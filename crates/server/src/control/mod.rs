@@ -42,6 +42,16 @@ pub enum Command {
     CreateAccount {
         /// For people.
         name: String,
+        /// Whether it has a test clock.
+        #[serde(default)]
+        test_clock: bool,
+    },
+    /// Advances an account's test clock.
+    AdvanceClock {
+        /// Whose.
+        account: AccountId,
+        /// To which time of its own.
+        to: Timestamp,
     },
     /// Lists accounts.
     ListAccounts {
@@ -358,6 +368,7 @@ impl From<AccountWish> for AccountChange {
             gpus: wish.gpus.map(NewLimit::own),
             agents: wish.agents.map(NewLimit::own),
             chats: wish.chats.map(NewLimit::own),
+            test_clock: None,
         }
     }
 }

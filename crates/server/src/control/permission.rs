@@ -71,7 +71,7 @@ impl Permission {
             Permission::Refunds => "give back charges",
             Permission::Plans => "change subscriptions",
             Permission::Prices => "put prices in force",
-            Permission::Accounts => "create accounts or name them",
+            Permission::Accounts => "create accounts, name them or advance their clocks",
             Permission::Members => "change who belongs to an account",
             Permission::Admins => "create or revoke administrators",
         }
@@ -92,7 +92,7 @@ impl Permission {
 fn wanted(command: &Command) -> Vec<Permission> {
     match command {
         Command::ChangeAccount { change, .. } => of_change(change),
-        Command::CreateAccount { .. } => vec![Permission::Accounts],
+        Command::CreateAccount { .. } | Command::AdvanceClock { .. } => vec![Permission::Accounts],
         Command::CreateKey { .. } | Command::SetCompat { .. } | Command::RevokeKey { .. } => {
             vec![Permission::Keys]
         }

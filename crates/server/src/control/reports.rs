@@ -6,6 +6,7 @@ use tollgate_storage::report::{Span, TransferPlace};
 use tollgate_storage::{UsageFilter, UsagePage};
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, HoldId};
 
+use super::accounts::time_of;
 use super::view::{ChargeView, StatementView, TransferView, UsageView};
 use crate::wiring::Domains;
 
@@ -65,7 +66,7 @@ pub(super) async fn statement(
     month: String,
 ) -> Result<StatementView, Error> {
     let span = Month::parse(&month).ok_or_else(|| invalid("month", "A month is such as 2026-11."))?;
-    if span.start > domains.clock.now() {
+    if span.start > time_of(domains, account).await? {
         return Err(invalid("month", "The month has not begun."));
     }
     let told = statement::statement(&*domains.storage.reports, account, span).await;

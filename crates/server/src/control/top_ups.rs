@@ -5,7 +5,7 @@ use tollgate_billing::TopUps;
 use tollgate_storage::{AutoTopUp, TopUp};
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, TopUpId};
 
-use super::accounts::no_such_account;
+use super::accounts::{find, no_such_account};
 use super::view::Reply;
 use crate::wiring::Domains;
 
@@ -75,6 +75,15 @@ impl TopUpWish {
             TopUpWish::List { .. } | TopUpWish::ShowAuto { .. } => None,
         }
     }
+}
+
+/// Money is paid by the time that it is.
+async fn check_time(domains: &Domains, account: AccountId) -> Result<(), Error> {
+    if find(domains, account).await?.test_clock.is_some() {
+        let message = "An account with a test clock buys no credits; `tollgate credits grant` gives it some.";
+        return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("account"));
+    }
+    Ok(())
 }
 
 /// A page of the payment provider.
@@ -166,6 +175,7 @@ impl From<AutoTopUp> for AutoView {
 pub(super) async fn carry_out(domains: &Domains, wish: TopUpWish) -> Result<Reply, Error> {
     match wish {
         TopUpWish::Open { account, credits } => {
+            check_time(domains, account).await?;
             let opened = seller(domains)?.open(account, credits).await?;
             Ok(Reply::Page(PageView {
                 url: opened.url,
@@ -196,6 +206,7 @@ pub(super) async fn carry_out(domains: &Domains, wish: TopUpWish) -> Result<Repl
             amount,
             monthly_limit,
         } => {
+            check_time(domains, account).await?;
             let auto = AutoTopUp {
                 account,
                 below,

@@ -125,6 +125,9 @@ pub struct AccountView {
     pub agents: Option<u32>,
     /// Saved chats; null for the default. Nothing counts them yet.
     pub chats: Option<u32>,
+    /// By how many seconds its test clock is ahead, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub test_clock: Option<u64>,
     /// RFC 3339.
     pub created_at: String,
     /// What it can spend, where it was asked for.
@@ -148,6 +151,7 @@ impl AccountView {
             gpus: account.limits.gpus,
             agents: account.limits.agents,
             chats: account.limits.chats,
+            test_clock: account.test_clock.map(|ahead| ahead.as_secs()),
             created_at: account.created_at.to_rfc3339(),
             balance: None,
         }

@@ -99,6 +99,7 @@ impl Scene {
             name: "tenant".to_owned(),
             state: AccountState::Active,
             limits: Limits::default(),
+            test_clock: None,
             created_at: now,
         };
         self.domains.storage.accounts.create(account).await.unwrap();

@@ -1,5 +1,7 @@
 //! [`crate::AccountStore`].
 
+use std::time::Duration;
+
 use tollgate_types::AccountId;
 
 use super::samples::{account, at_once, kind, warm_up};
@@ -22,6 +24,7 @@ pub async fn create_then_get(factory: Factory) {
             agents: Some(2),
             chats: Some(u32::MAX),
         },
+        test_clock: Some(Duration::from_micros(7)),
         created_at: super::samples::at(7),
     };
     for account in [&plain, &full] {
@@ -175,6 +178,41 @@ pub async fn changes_at_once_are_all_kept(factory: Factory) {
         (stored.name.as_str(), stored.state),
         ("other", AccountState::Suspended)
     );
+}
+
+/// A test clock is there from the beginning or never, and does not go back.
+pub async fn test_clocks_go_forward(factory: Factory) {
+    let storage = factory.open().await;
+    let ahead = |days: u64| Duration::from_secs(days * 24 * 60 * 60);
+    for (id, test_clock) in [(1, None), (2, Some(Duration::ZERO))] {
+        let new = Account {
+            test_clock,
+            ..account(id)
+        };
+        storage.accounts.create(new).await.unwrap();
+    }
+    for (id, days, expected) in [
+        (2, 7, Some(ahead(7))),
+        (2, 3, Some(ahead(7))),
+        (2, 8, Some(ahead(8))),
+        (1, 7, None),
+    ] {
+        let change = AccountChange {
+            test_clock: Some(ahead(days)),
+            ..AccountChange::default()
+        };
+        let changed = storage.accounts.change(account(id).id, change).await;
+        assert_eq!(changed.unwrap().after.test_clock, expected, "{id} {days}");
+    }
+    let with = storage.accounts.with_test_clocks().await.unwrap();
+    assert_eq!(with.len(), 1);
+    assert_eq!(with[0].test_clock, Some(ahead(8)));
+    assert_eq!(
+        Some(&with[0]),
+        storage.accounts.get(with[0].id).await.unwrap().as_ref()
+    );
+    let (at, later) = (with[0].created_at, with[0].created_at.plus(ahead(8)));
+    assert_eq!(with[0].time(at), later);
 }
 
 /// What is not there cannot be changed.

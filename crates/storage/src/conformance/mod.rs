@@ -85,7 +85,7 @@ macro_rules! conformance_tests {
         $crate::books_conformance_tests! { $run }
         $crate::conformance_tests! { @each $run;
             account: create_then_get, create_twice_is_a_conflict, list_pages_in_order_of_id, changes_are_of_what_is_said,
-                changes_at_once_are_all_kept, unknown_account_is_not_found;
+                changes_at_once_are_all_kept, test_clocks_go_forward, unknown_account_is_not_found;
             key: create_then_find, unknown_digest_finds_nothing, compat_is_changed, revoked_and_suspended_are_found, list_is_of_one_account,
                 unknown_account_is_not_found, same_id_or_digest_is_a_conflict, quota_counts_keys_not_revoked, own_limit_replaces_the_quota,
                 quota_holds_under_concurrency, first_revocation_stays, unknown_key_is_not_found;

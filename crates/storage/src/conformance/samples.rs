@@ -44,6 +44,7 @@ pub(super) fn account(number: u128) -> Account {
         name: format!("tenant {number}"),
         state: AccountState::Active,
         limits: Limits::default(),
+        test_clock: None,
         created_at: START,
     }
 }

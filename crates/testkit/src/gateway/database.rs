@@ -7,6 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
+use super::wait::eventually;
+
 /// A database with a name of its own. It is dropped with the value, when the test fails too.
 #[derive(Debug)]
 pub struct Database {
@@ -59,6 +61,37 @@ impl Database {
         }
     }
 
+    /// Cuts off the connections by which gateways listen to what changes.
+    ///
+    /// # Panics
+    /// When the server does not answer.
+    pub async fn cut_listeners(&self) {
+        let end = format!("SELECT pg_terminate_backend(pid) {}", listeners_of(&self.name));
+        execute(&self.server, end).await;
+    }
+
+    /// Cuts them off and keeps them away until [`Silence::end`]; every other connection stays.
+    ///
+    /// # Panics
+    /// When the server does not answer, or they do not go.
+    pub async fn silence(&self) -> Silence<'_> {
+        let mut connection = PgConnection::connect(&self.url()).await.unwrap();
+        let name = &self.name;
+        let closed = format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false");
+        execute(&self.server, closed).await;
+        self.cut_listeners().await;
+        eventually("nobody listens", async || {
+            let count = format!("SELECT count(*) {}", listeners_of(name));
+            let count = sqlx::query_scalar::<_, i64>(AssertSqlSafe(count));
+            count.fetch_one(&mut connection).await.unwrap() == 0
+        })
+        .await;
+        Silence {
+            database: self,
+            connection,
+        }
+    }
+
     /// Executes statements in it, beside every gateway.
     ///
     /// # Panics
@@ -66,6 +99,40 @@ impl Database {
     pub async fn execute(&self, statements: &str) {
         execute(&self.url(), statements.to_owned()).await;
     }
+}
+
+/// While no gateway can listen to what changes in a database.
+#[derive(Debug)]
+pub struct Silence<'d> {
+    database: &'d Database,
+    connection: PgConnection,
+}
+
+impl Silence<'_> {
+    /// Executes statements in the database.
+    ///
+    /// # Panics
+    /// When they fail.
+    pub async fn execute(&mut self, statements: &str) {
+        sqlx::raw_sql(AssertSqlSafe(statements.to_owned()))
+            .execute(&mut self.connection)
+            .await
+            .unwrap();
+    }
+
+    /// Gateways can listen again.
+    ///
+    /// # Panics
+    /// When the server does not answer.
+    pub async fn end(self) {
+        self.connection.close().await.unwrap();
+        let opened = format!("ALTER DATABASE {} ALLOW_CONNECTIONS true", self.database.name);
+        execute(&self.database.server, opened).await;
+    }
+}
+
+fn listeners_of(database: &str) -> String {
+    format!("FROM pg_stat_activity WHERE datname = '{database}' AND application_name = 'tollgate-news'")
 }
 
 impl Drop for Database {

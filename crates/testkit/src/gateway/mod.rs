@@ -28,7 +28,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub use command_line::{Balance, Check, CommandLine, Finished, Key, nanos};
-pub use database::{Database, execute_embedded};
+pub use database::{Database, Silence, execute_embedded};
 pub use wait::eventually;
 
 use http::{Client, Request};

@@ -22,7 +22,8 @@ const KNOWN_SUBSCRIPTIONS: &str =
 pub fn accounts(place: Place, command: Accounts, printer: &Printer) -> Result<Exit, Failure> {
     let created = matches!(command, Accounts::Create { .. });
     let command = match command {
-        Accounts::Create { name } => Command::CreateAccount { name },
+        Accounts::Create { name, test_clock } => Command::CreateAccount { name, test_clock },
+        Accounts::Advance { id, to } => Command::AdvanceClock { account: id, to },
         Accounts::List => Command::ListAccounts {
             after: None,
             limit: None,

@@ -27,6 +27,9 @@ pub fn account(account: &AccountView) -> String {
         ["chats".to_owned(), or_default(account.chats)],
         ["created", &account.created_at].map(str::to_owned),
     ];
+    if let Some(ahead) = account.test_clock {
+        facts.push(["test clock".to_owned(), format!("{ahead} s ahead")]);
+    }
     if let Some(balance) = account.balance {
         facts.push(["credits".to_owned(), balance.credits.to_string()]);
         facts.push(["held".to_owned(), balance.held.to_string()]);

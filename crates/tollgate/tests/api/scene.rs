@@ -236,6 +236,24 @@ impl Scene {
     }
 }
 
+/// A node's metrics, whose address it prints at its start.
+pub async fn metrics(node: &Gateway) -> String {
+    eventually("the start is told", async || node.stdout().contains("/metrics\n")).await;
+    let stdout = node.stdout();
+    let (before, _) = stdout.split_once("/metrics\n").unwrap();
+    let (_, address) = before.rsplit_once("http://").unwrap();
+    let client = Client::new(address.parse().unwrap());
+    client.send(&Request::get("/metrics")).await.text().to_owned()
+}
+
+/// Waits until a node's metrics have this line.
+pub async fn until_metric(node: &Gateway, line: &str) {
+    eventually(line, async || {
+        metrics(node).await.lines().any(|shown| shown == line)
+    })
+    .await;
+}
+
 /// A chat request that says `Hi there` to [`MODEL`] and has these members besides.
 pub fn hello(members: Value) -> Value {
     with(

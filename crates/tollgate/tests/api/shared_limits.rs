@@ -6,7 +6,7 @@ use tollgate_testkit::gateway::{Gateway, Storage, eventually};
 use tollgate_testkit::redis::RedisServer;
 use tollgate_testkit::upstream::{Gate, Reply};
 
-use crate::scene::{CHAT, Scene, assert_error, hello};
+use crate::scene::{CHAT, Scene, assert_error, hello, metrics, until_metric};
 
 /// What a password in the address is called, which nobody may ever read.
 const PASSWORD: &str = "r3d1s-c4n4ry";
@@ -76,23 +76,6 @@ impl Shared {
 fn settings(redis: &RedisServer) -> String {
     let url = redis.url().replace("://", &format!("://:{PASSWORD}@"));
     format!("[redis]\nurl = \"{url}\"\ntimeout_ms = 1000\n")
-}
-
-/// The address of a node's metrics, which it prints at its start.
-async fn metrics(node: &Gateway) -> String {
-    eventually("the start is told", async || node.stdout().contains("/metrics\n")).await;
-    let stdout = node.stdout();
-    let (before, _) = stdout.split_once("/metrics\n").unwrap();
-    let (_, address) = before.rsplit_once("http://").unwrap();
-    let client = Client::new(address.parse().unwrap());
-    client.send(&Request::get("/metrics")).await.text().to_owned()
-}
-
-async fn until_metric(node: &Gateway, line: &str) {
-    eventually(line, async || {
-        metrics(node).await.lines().any(|shown| shown == line)
-    })
-    .await;
 }
 
 fn number(response: &Response, name: &str) -> u64 {

@@ -21,7 +21,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tollgate_storage::{NewHold, Resolution, Result, Settlement, StorageError, StorageErrorKind};
+use tollgate_storage::{
+    NewHold, News, NewsReader, Resolution, Result, Settlement, StorageError, StorageErrorKind,
+};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Clock, Credits, Timestamp};
 
@@ -118,7 +120,11 @@ struct Heat {
 
 impl Leases {
     /// Reports what earlier processes have left in the directory and begins a journal in it.
-    pub(super) async fn open(pool: Arc<Pool>, config: LeaseConfig) -> Result<Arc<Leases>> {
+    pub(super) async fn open(
+        pool: Arc<Pool>,
+        config: LeaseConfig,
+        mut news: NewsReader,
+    ) -> Result<Arc<Leases>> {
         let installation = round::installation(&pool).await?;
         recover::recover(&pool, &config, installation).await?;
         let node = round::new_id()?;
@@ -151,12 +157,22 @@ impl Leases {
             ended: Notify::new(),
         });
         let weak = Arc::downgrade(&leases);
-        leases.pool.spawn(async move {
+        leases.pool.accompany(async move {
             loop {
                 tokio::time::sleep(TIDY_EVERY).await;
                 match weak.upgrade() {
                     Some(leases) => leases.tidy(),
                     None => return,
+                }
+            }
+        });
+        let weak = Arc::downgrade(&leases);
+        leases.pool.accompany(async move {
+            loop {
+                let news = news.next().await;
+                let Some(leases) = weak.upgrade() else { return };
+                if let News::Lease(account) = news {
+                    leases.give_back(account);
                 }
             }
         });
@@ -366,7 +382,7 @@ impl Leases {
             accounts.insert(new.account, account.clone());
         }
         account.wake.notify_one();
-        self.pool.spawn(self.clone().keep(account));
+        self.pool.accompany(self.clone().keep(account));
     }
 
     /// Holds one conversation after another with the books until the lease is closed and every call is reported.

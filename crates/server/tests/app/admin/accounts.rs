@@ -1,7 +1,10 @@
 //! Accounts, keys, credits and subscriptions.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tollgate_storage::Role;
+use tollgate_types::Timestamp;
 
 use super::Office;
 use crate::app::{MODELS, Tenant};
@@ -212,5 +215,49 @@ async fn a_plan_is_subscribed_to_canceled_and_resumed() {
     );
     let log = office.get("/admin/v1/audit-log?action=subscription.cancel").await;
     assert_eq!(log["data"][0]["account"], account.rsplit('/').next().unwrap());
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_test_clock_is_advanced() {
+    let office = Office::open().await;
+    let made = office
+        .done(
+            "POST",
+            "/admin/v1/accounts",
+            json!({"name": "clocked", "test_clock": true}),
+        )
+        .await;
+    assert_eq!(made["test_clock"], 0);
+    let account = format!("/admin/v1/accounts/{}", made["id"].as_str().unwrap());
+    let path = format!("{account}/advance");
+    let created = Timestamp::parse(made["created_at"].as_str().unwrap()).unwrap();
+    let to = json!({"to": created.plus(Duration::from_secs(90 * 24 * 60 * 60)).to_rfc3339()});
+    let support = office.send(Role::Support, "POST", &path, &to).await;
+    assert_eq!(support.status, 403, "{}", support.text);
+    let advanced = office.done("POST", &path, to.clone()).await;
+    assert!(
+        advanced["test_clock"].as_u64().unwrap() > 80 * 24 * 60 * 60,
+        "{advanced}"
+    );
+    assert_eq!(office.get(&account).await["test_clock"], advanced["test_clock"]);
+    for (path, body) in [
+        (&path, to.clone()),
+        (&path, json!({})),
+        (&format!("{}/advance", office.account().await), to),
+    ] {
+        let refused = office.send(Role::Owner, "POST", path, &body).await;
+        assert_eq!(refused.status, 400, "{}", refused.text);
+        assert!(refused.text.contains("\"param\":\"to\""), "{}", refused.text);
+    }
+    let id = made["id"].as_str().unwrap();
+    let log = office
+        .get(&format!(
+            "/admin/v1/audit-log?action=account.advance&account={id}"
+        ))
+        .await;
+    let entries = log["data"].as_array().unwrap();
+    let done = entries.iter().filter(|entry| entry["outcome"] == "done");
+    assert_eq!(done.count(), 1, "{log}");
     office.close().await;
 }

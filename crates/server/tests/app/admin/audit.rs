@@ -34,6 +34,7 @@ async fn every_change_is_a_line_and_none_has_a_secret() {
         .await;
     assert_eq!(refused.status, 400);
     let by_command_line = Command::CreateAccount {
+        test_clock: false,
         name: "by hand".to_owned(),
     };
     perform(&office.scene.domains, &Actor::command_line(), by_command_line)

@@ -155,6 +155,7 @@ impl Books {
             name: "tenant".to_owned(),
             state: AccountState::Active,
             limits: Limits::default(),
+            test_clock: None,
             created_at: START,
         };
         self.storage.accounts.create(new).await.unwrap();

@@ -1,0 +1,1 @@
+-- One process has this database to itself and knows what it changes. On PostgreSQL, triggers tell the nodes.

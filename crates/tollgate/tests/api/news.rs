@@ -1,0 +1,180 @@
+//! What is changed beside three gateways on one database, each of them knows: at once when it is told, and within seconds
+//! when it cannot be.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::json;
+use tollgate_testkit::gateway::{Database, Gateway, Storage, eventually};
+
+use crate::scene::{CHAT, Scene, hello, metrics, until_metric};
+
+struct Nodes {
+    scene: Scene,
+    others: Vec<Gateway>,
+}
+
+impl Nodes {
+    async fn start() -> Self {
+        let scene = Scene::start_on(Storage::Postgres, "").await;
+        let mut others = Vec::new();
+        for _ in 0..2 {
+            let options = Scene::options(&scene.upstream, Storage::Postgres, "");
+            others.push(scene.gateway.start_node(options).await);
+        }
+        let nodes = Self { scene, others };
+        nodes.until_all("tollgate_news_up 1").await;
+        nodes
+            .until_all("tollgate_news_total{kind=\"everything\"} 1")
+            .await;
+        nodes
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Gateway> {
+        std::iter::once(&self.scene.gateway).chain(&self.others)
+    }
+
+    fn database(&self) -> &Database {
+        self.scene.gateway.database().unwrap()
+    }
+
+    async fn until_all(&self, line: &str) {
+        join_all(self.all().map(|node| until_metric(node, line))).await;
+    }
+
+    /// How often each node was told something of this kind.
+    async fn told(&self, kind: &str) -> Vec<u64> {
+        let line = format!("tollgate_news_total{{kind=\"{kind}\"}} ");
+        let count = async |node| {
+            let metrics = metrics(node).await;
+            let shown = metrics.lines().find_map(|shown| shown.strip_prefix(&line));
+            shown.map_or(0, |count| count.parse().unwrap())
+        };
+        join_all(self.all().map(count)).await
+    }
+
+    /// Makes a change and waits until every node was told of it.
+    async fn after(&self, kind: &str, change: impl Future) {
+        let before = self.told(kind).await;
+        change.await;
+        eventually(&format!("every node is told: {kind}"), async || {
+            let now = self.told(kind).await;
+            before.iter().zip(now).all(|(before, now)| *before < now)
+        })
+        .await;
+    }
+
+    async fn run(&self, command: &[&str]) {
+        self.scene.gateway.command_line().run(command).await;
+    }
+
+    /// What a look at the models is answered by on each node.
+    async fn statuses(&self, key: &str) -> Vec<u16> {
+        let look = async |node: &Gateway| node.client().get("/v1/models", key).await.status;
+        join_all(self.all().map(look)).await
+    }
+
+    async fn finish(self) {
+        for node in self.others {
+            node.finish().await;
+        }
+        self.scene.finish().await;
+    }
+}
+
+const REFUSED: [u16; 3] = [401; 3];
+const SERVED: [u16; 3] = [200; 3];
+
+/// Five seconds are promised where nobody can be told; three times as long is waited on a machine that does much else.
+const LATE: Duration = Duration::from_secs(15);
+
+#[tokio::test]
+async fn every_node_is_told() {
+    let nodes = Nodes::start().await;
+    let key = nodes.scene.gateway.key(&nodes.scene.account).await;
+    assert_eq!(nodes.statuses(&key.secret).await, SERVED);
+    nodes
+        .after("account", nodes.run(&["keys", "revoke", &key.id]))
+        .await;
+    assert_eq!(nodes.statuses(&key.secret).await, REFUSED);
+
+    let secret = &nodes.scene.key.secret;
+    assert_eq!(nodes.statuses(secret).await, SERVED);
+    let account = &nodes.scene.account;
+    nodes
+        .after("account", nodes.scene.gateway.set_limits(account, 90, 9_000))
+        .await;
+    for node in nodes.all() {
+        let response = node
+            .client()
+            .post_json(CHAT, secret, &hello(json!({"n": 0})))
+            .await;
+        assert_eq!(response.header("x-ratelimit-limit-requests"), Some("90"));
+    }
+    nodes
+        .after("account", nodes.run(&["accounts", "suspend", account]))
+        .await;
+    assert_eq!(nodes.statuses(secret).await, REFUSED);
+    nodes
+        .after(
+            "account",
+            nodes.run(&["accounts", "suspend", account, "--resume"]),
+        )
+        .await;
+    assert_eq!(nodes.statuses(secret).await, SERVED);
+    nodes.finish().await;
+}
+
+#[tokio::test]
+async fn a_key_that_was_unknown_works_once_it_is_there() {
+    let nodes = Nodes::start().await;
+    let secret = &nodes.scene.key.secret;
+    nodes
+        .database()
+        .execute("CREATE TABLE aside AS SELECT * FROM api_key; DELETE FROM api_key")
+        .await;
+    assert_eq!(nodes.statuses(secret).await, REFUSED);
+    let back = "INSERT INTO api_key SELECT * FROM aside; DROP TABLE aside";
+    nodes.after("keys", nodes.database().execute(back)).await;
+    assert_eq!(nodes.statuses(secret).await, SERVED);
+    nodes.finish().await;
+}
+
+#[tokio::test]
+async fn a_node_that_is_cut_off_listens_again() {
+    let nodes = Nodes::start().await;
+    let key = nodes.scene.gateway.key(&nodes.scene.account).await;
+    assert_eq!(nodes.statuses(&key.secret).await, SERVED);
+    nodes.after("everything", nodes.database().cut_listeners()).await;
+    nodes
+        .after("account", nodes.run(&["keys", "revoke", &key.id]))
+        .await;
+    assert_eq!(nodes.statuses(&key.secret).await, REFUSED);
+    nodes.finish().await;
+}
+
+#[tokio::test]
+async fn what_nobody_could_be_told_counts_within_seconds_and_after_listening_again() {
+    let nodes = Nodes::start().await;
+    let secret = &nodes.scene.key.secret;
+    assert_eq!(nodes.statuses(secret).await, SERVED);
+    let mut silence = nodes.database().silence().await;
+    nodes.until_all("tollgate_news_up 0").await;
+    silence.execute("UPDATE account SET state = 'suspended'").await;
+    let refused = eventually("the account is suspended everywhere", async || {
+        nodes.statuses(secret).await == REFUSED
+    });
+    tokio::time::timeout(LATE, refused).await.unwrap();
+    nodes
+        .after("everything", async {
+            silence.execute("UPDATE account SET state = 'active'").await;
+            silence.end().await;
+        })
+        .await;
+    assert_eq!(nodes.statuses(secret).await, SERVED);
+    for node in nodes.all() {
+        assert!(node.log().contains("is noticed late"), "{}", node.log());
+        assert!(node.log().contains("at once again"), "{}", node.log());
+    }
+    nodes.finish().await;
+}
