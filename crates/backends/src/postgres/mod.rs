@@ -109,7 +109,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
     schema::check(&pool).await?;
     let news: Arc<dyn NewsSource> = Arc::new(news::Listener::new(pool.clone()));
     let leases = match config.leases {
-        Some(leases) => Some(Leases::open(pool.clone(), leases, news.subscribe()).await?),
+        Some(leases) => Some(Leases::open(pool.clone(), leases, news.clone()).await?),
         None => None,
     };
     let node = Arc::new(Node {

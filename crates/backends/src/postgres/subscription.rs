@@ -33,26 +33,17 @@ pub(super) const ACTIVE_PLAN: &str = "SELECT subscription.*, ledger_account.bala
 impl SubscriptionStore for Subscriptions {
     async fn subscribe(&self, new: NewSubscription) -> Result<Payment> {
         let (account, fee) = (new.account, new.price);
-        let subscribe = || {
-            let new = new.clone();
-            self.transact(move |connection| Box::pin(subscribe(connection, new, fee)))
-        };
-        match subscribe().await? {
-            Payment::Denied { .. } if self.0.gather(account).await? => subscribe().await,
-            outcome => Ok(outcome),
-        }
+        // What is leased could not pay the fee, and pays calls that the plan is to pay.
+        self.0.gather(account).await?;
+        self.transact(move |connection| Box::pin(subscribe(connection, new, fee)))
+            .await
     }
 
     async fn replace(&self, old: SubscriptionId, new: NewSubscription, fee: Credits) -> Result<Payment> {
         let account = new.account;
-        let replace = || {
-            let new = new.clone();
-            self.transact(move |connection| Box::pin(replace(connection, old, new, fee)))
-        };
-        match replace().await? {
-            Payment::Denied { .. } if self.0.gather(account).await? => replace().await,
-            outcome => Ok(outcome),
-        }
+        self.0.gather(account).await?;
+        self.transact(move |connection| Box::pin(replace(connection, old, new, fee)))
+            .await
     }
 
     async fn change(&self, id: SubscriptionId, change: Change, at: Timestamp) -> Result<Payment> {

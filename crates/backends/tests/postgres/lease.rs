@@ -11,10 +11,12 @@ use tempfile::TempDir;
 use tollgate_backends::postgres::{self, LeaseConfig, PostgresConfig};
 use tollgate_storage::audit::{Leg, TransferSubject};
 use tollgate_storage::conformance::Books;
-use tollgate_storage::{Balance, HoldOutcome, LedgerAccount, NewHold, Storage};
+use tollgate_storage::{
+    Balance, Cadence, HoldOutcome, LedgerAccount, NewHold, NewSubscription, Payer, Payment, Product, Storage,
+};
 use tollgate_types::clock::SystemClock;
 use tollgate_types::usage::Outcome;
-use tollgate_types::{Clock, Credits, HoldId, Timestamp};
+use tollgate_types::{Clock, Credits, HoldId, SubscriptionId, Timestamp};
 
 use crate::database::TestDatabase;
 use crate::nodes::{ACCOUNT, NOW, hold, one_account, settlement};
@@ -170,6 +172,44 @@ fn what_an_idle_node_has_is_given_back_when_it_is_needed() {
                 .balance(LedgerAccount::Credits),
             0
         );
+    });
+}
+
+/// A plan is paid with what an idle node had of the balance, and from then on the account is not leased.
+#[test]
+fn a_fee_and_the_plan_that_it_pays_end_leases() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let other = one_account(&database, 1_000).await;
+        let home = dir();
+        let idle = node(&database, &home).await;
+        let next = heat(&idle, 1).await;
+        idle.engine.flush().await.unwrap();
+        let left = 1_001 - i64::try_from(next).unwrap();
+        let plan = NewSubscription {
+            id: SubscriptionId::from_u128(1),
+            account: ACCOUNT,
+            product: Product::Plan,
+            subject: Arc::from("lite"),
+            price: Credits::from_nanos(left - 100),
+            cadence: Cadence::Monthly,
+            payer: Payer::Credits,
+            allowance: Credits::from_nanos(500),
+            anchor: NOW,
+            paid_through: Timestamp::from_micros(i64::MAX),
+        };
+        let paid = other.subscriptions.subscribe(plan).await.unwrap();
+        assert!(matches!(paid, Payment::Done(_)), "{paid:?}");
+        for number in next..next + 50 {
+            call(&idle, number, 1, 1).await.unwrap();
+        }
+        idle.engine.flush().await.unwrap();
+        let books = Books::read(&other).await;
+        let book = books.of(ACCOUNT);
+        assert!(book.leases.is_empty());
+        assert_eq!(book.balance(LedgerAccount::Credits), 100);
+        assert_eq!(book.balance(LedgerAccount::RevenueIncluded), 50);
+        idle.engine.close().await.unwrap();
     });
 }
 

@@ -16,13 +16,13 @@ mod state;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, Once, RwLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tollgate_storage::{
-    NewHold, News, NewsReader, Resolution, Result, Settlement, StorageError, StorageErrorKind,
+    NewHold, News, NewsReader, NewsSource, Resolution, Result, Settlement, StorageError, StorageErrorKind,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Clock, Credits, Timestamp};
@@ -100,6 +100,9 @@ pub(super) struct Leases {
     accounts: RwLock<IdMap<AccountId, Arc<Account>>>,
     heat: Mutex<Heat>,
     closing: AtomicBool,
+    /// Tells which leases are recalled; it is heard from the first lease on.
+    news: Arc<dyn NewsSource>,
+    hears: Once,
     ended: Notify,
 }
 
@@ -123,7 +126,7 @@ impl Leases {
     pub(super) async fn open(
         pool: Arc<Pool>,
         config: LeaseConfig,
-        mut news: NewsReader,
+        news: Arc<dyn NewsSource>,
     ) -> Result<Arc<Leases>> {
         let installation = round::installation(&pool).await?;
         recover::recover(&pool, &config, installation).await?;
@@ -154,6 +157,8 @@ impl Leases {
             accounts: RwLock::default(),
             heat: Mutex::default(),
             closing: AtomicBool::new(false),
+            news,
+            hears: Once::new(),
             ended: Notify::new(),
         });
         let weak = Arc::downgrade(&leases);
@@ -163,16 +168,6 @@ impl Leases {
                 match weak.upgrade() {
                     Some(leases) => leases.tidy(),
                     None => return,
-                }
-            }
-        });
-        let weak = Arc::downgrade(&leases);
-        leases.pool.accompany(async move {
-            loop {
-                let news = news.next().await;
-                let Some(leases) = weak.upgrade() else { return };
-                if let News::Lease(account) = news {
-                    leases.give_back(account);
                 }
             }
         });
@@ -381,6 +376,10 @@ impl Leases {
             }
             accounts.insert(new.account, account.clone());
         }
+        self.hears.call_once(|| {
+            self.pool
+                .accompany(hear(self.news.subscribe(), Arc::downgrade(self)))
+        });
         account.wake.notify_one();
         self.pool.accompany(self.clone().keep(account));
     }
@@ -477,6 +476,17 @@ impl Leases {
         }
         if let Err(error) = self.journal.tidy(needed) {
             tracing::warn!(%error, "cannot tidy the journal of leases");
+        }
+    }
+}
+
+/// Gives back what is recalled.
+async fn hear(mut news: NewsReader, leases: Weak<Leases>) {
+    loop {
+        let news = news.next().await;
+        let Some(leases) = leases.upgrade() else { return };
+        if let News::Lease(account) = news {
+            leases.give_back(account);
         }
     }
 }
