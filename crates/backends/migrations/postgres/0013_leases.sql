@@ -6,13 +6,14 @@ CREATE TABLE installation (id BYTEA NOT NULL PRIMARY KEY);
 INSERT INTO installation VALUES (uuid_send(gen_random_uuid()));
 
 -- Until expires_at, by the clock of the database, the node may take holds. From reclaim_at on, when every call that it
--- can have begun is over, others close it. recalled: somebody else needs what is left of it.
+-- can have begun is over, others close it. round: the number of the last one; recalled: somebody else needs what is left.
 CREATE TABLE lease (
     account_id BYTEA   NOT NULL REFERENCES account (id),
     id         BYTEA   NOT NULL,
     node       BYTEA   NOT NULL,
     balance    BIGINT  NOT NULL CHECK (balance >= 0),
     in_flight  BIGINT  NOT NULL CHECK (in_flight >= 0),
+    round      BIGINT  NOT NULL,
     recalled   BOOLEAN NOT NULL DEFAULT FALSE,
     expires_at BIGINT  NOT NULL,
     reclaim_at BIGINT  NOT NULL,
@@ -35,12 +36,13 @@ ALTER TABLE transfer ADD CONSTRAINT transfer_subject_check
 
 -- One conversation of a node with the books of an account: it reports calls that have ended, renews its lease, and has it
 -- grow or shrink to p_target (NULL: as it is). A lease that is not there is opened if p_opens. What a call did cost whose
--- lease is gone is the operator's. The same calls may be reported again: each is written once.
+-- lease is gone is the operator's. The same calls may be reported again: each is written once. A round that arrives after a later
+-- one does nothing: nobody waits for it, and what it says about the lease is not true any more.
 --
 -- leased: what the lease has now. available: the credits beside it. is_open: whether there is a lease. may_hold: whether the
 -- node may go on taking holds out of it; not when it was recalled, the account has a plan, or no more than p_least.
 CREATE FUNCTION lease_round(
-    p_account BYTEA, p_lease BYTEA, p_node BYTEA, p_opens BOOLEAN, p_target BIGINT, p_least BIGINT, p_in_flight BIGINT,
+    p_account BYTEA, p_lease BYTEA, p_node BYTEA, p_round BIGINT, p_opens BOOLEAN, p_target BIGINT, p_least BIGINT, p_in_flight BIGINT,
     p_life BIGINT, p_keep BIGINT,
     p_ids BYTEA[], p_keys BYTEA[], p_requests BYTEA[], p_endpoints TEXT[], p_models TEXT[], p_providers TEXT[],
     p_versions BIGINT[], p_held BIGINT[], p_charges BIGINT[], p_overruns BIGINT[],
@@ -82,6 +84,9 @@ BEGIN
     available := book.balance;
     may_hold := NOT COALESCE(own.recalled, FALSE) AND available + leased >= p_least AND NOT EXISTS (
         SELECT FROM subscription WHERE account_id = p_account AND product = 'plan' AND state = 'active');
+    IF own.round >= p_round THEN
+        RETURN;
+    END IF;
 
     SELECT COALESCE(sum(LEAST(call.charge, call.held)), 0), COALESCE(sum(call.overrun), 0) INTO paid, lost
     FROM unnest(p_ids, p_held, p_charges, p_overruns) AS call (id, held, charge, overrun)
@@ -104,14 +109,14 @@ BEGIN
         -- A version that knew no leases may have made the account.
         INSERT INTO ledger_account (account_id, kind, balance)
             VALUES (p_account, 'lease', 0), (p_account, 'expense:crash_loss', 0) ON CONFLICT DO NOTHING;
-        INSERT INTO lease (account_id, id, node, balance, in_flight, expires_at, reclaim_at)
-            VALUES (p_account, p_lease, p_node, leased, p_in_flight, now_micros + p_life, now_micros + p_life + p_keep);
+        INSERT INTO lease (account_id, id, node, balance, in_flight, round, expires_at, reclaim_at)
+            VALUES (p_account, p_lease, p_node, leased, p_in_flight, p_round, now_micros + p_life, now_micros + p_life + p_keep);
         is_open := TRUE;
     ELSIF leased = 0 THEN
         DELETE FROM lease WHERE account_id = p_account AND id = p_lease;
         is_open := FALSE;
     ELSE
-        UPDATE lease SET balance = leased, in_flight = p_in_flight, expires_at = now_micros + p_life,
+        UPDATE lease SET balance = leased, in_flight = p_in_flight, round = p_round, expires_at = now_micros + p_life,
             reclaim_at = now_micros + p_life + p_keep
         WHERE account_id = p_account AND id = p_lease;
     END IF;

@@ -126,7 +126,11 @@ impl LedgerStore for Ledger {
             tracing::warn!(reclaimed, "leases were closed whose nodes have not been heard of");
         }
         let voided = u64::try_from(voided).map_err(error::corrupt)?;
-        Ok(voided + self.0.leases.as_ref().map_or(0, |leases| leases.sweep(now)))
+        let Some(leases) = &self.0.leases else {
+            return Ok(voided);
+        };
+        leases.close_unknown().await?;
+        Ok(voided + leases.sweep(now))
     }
 
     async fn audit(&self, account: Option<AccountId>, visitor: &mut dyn AuditVisitor) -> Result<()> {

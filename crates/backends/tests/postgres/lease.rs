@@ -317,7 +317,7 @@ fn what_is_reported_too_late_is_the_operators_loss() {
     let database = TestDatabase::create();
     database.block_on(async {
         let other = one_account(&database, 1_000).await;
-        database.execute(&round(1, Some(200), "")).await;
+        database.execute(&round(1, 1, Some(200), "")).await;
         assert_eq!(
             Books::read(&other)
                 .await
@@ -329,9 +329,9 @@ fn what_is_reported_too_late_is_the_operators_loss() {
         let books = Books::read(&other).await;
         assert_eq!(books.of(ACCOUNT).balance(LedgerAccount::Lease), 0);
         assert_eq!(books.of(ACCOUNT).balance(LedgerAccount::Credits), 1_000);
-        for _ in 0..2 {
+        for number in [2, 3] {
             database
-                .execute(&round(1, None, "\\x00000000000000000000000000000007"))
+                .execute(&round(1, number, None, "\\x00000000000000000000000000000007"))
                 .await;
         }
         let books = Books::read(&other).await;
@@ -349,15 +349,56 @@ fn what_is_reported_too_late_is_the_operators_loss() {
     });
 }
 
+/// A round that arrives behind a later one does nothing.
+#[test]
+fn a_round_that_comes_behind_does_nothing() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let other = one_account(&database, 1_000).await;
+        database.execute(&round(1, 2, Some(200), "")).await;
+        let before = Books::read(&other).await;
+        for (number, target) in [(1, 100), (2, 0), (1, 250)] {
+            database.execute(&round(1, number, Some(target), "")).await;
+        }
+        assert_eq!(Books::read(&other).await, before);
+    });
+}
+
+/// A lease of a node that the node does not know is given back when it looks.
+#[test]
+fn a_lease_that_nobody_knows_is_closed() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let other = one_account(&database, 1_000_000).await;
+        let home = dir();
+        let node = node(&database, &home).await;
+        let next = heat(&node, 1).await;
+        database
+            .execute(
+                "SELECT lease_round(account_id, '\\x00000000000000000000000000000007', node, 1, TRUE, 500, 0, 0, 60000000, 60000000, '{}', '{}', '{}', '{}',
+                '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')
+                FROM lease",
+            )
+            .await;
+        assert_eq!(Books::read(&other).await.of(ACCOUNT).leases.len(), 2);
+        node.ledger.sweep(NOW, 100).await.unwrap();
+        let books = Books::read(&other).await;
+        let left: Vec<u128> = books.of(ACCOUNT).leases.iter().map(|lease| lease.id.as_u128()).collect();
+        assert!(left.len() == 1 && left[0] != 7, "{left:?}");
+        call(&node, next, 1, 1).await.unwrap();
+        node.engine.close().await.unwrap();
+    });
+}
+
 /// No lease is of more than a quarter of what there is.
 #[test]
 fn a_lease_leaves_most_of_the_balance() {
     let database = TestDatabase::create();
     database.block_on(async {
         let other = one_account(&database, 1_000).await;
-        database.execute(&round(1, Some(900), "")).await;
-        database.execute(&round(2, Some(900), "")).await;
-        database.execute(&round(1, Some(900), "")).await;
+        database.execute(&round(1, 1, Some(900), "")).await;
+        database.execute(&round(2, 1, Some(900), "")).await;
+        database.execute(&round(1, 2, Some(900), "")).await;
         let books = Books::read(&other).await;
         let leases: Vec<i64> = books
             .of(ACCOUNT)
@@ -366,27 +407,27 @@ fn a_lease_leaves_most_of_the_balance() {
             .map(|lease| lease.balance.nanos())
             .collect();
         assert_eq!(leases, [250, 187]);
-        database.execute(&round(1, Some(0), "")).await;
+        database.execute(&round(1, 3, Some(0), "")).await;
         let books = Books::read(&other).await;
         assert_eq!(books.of(ACCOUNT).leases.len(), 1);
     });
 }
 
 /// A round of another node that lives and keeps for no time: its lease is over at once.
-fn round(lease: u128, target: Option<i64>, call: &str) -> String {
+fn round(lease: u128, number: u64, target: Option<i64>, call: &str) -> String {
     let target = target.map_or("NULL".to_owned(), |target| target.to_string());
     let of_call = |value: &str| match call {
         "" => "'{}'".to_owned(),
         _ => format!("ARRAY[{value}]"),
     };
     let calls = of_call(&format!("'{call}'::bytea"));
-    let [text, number, none] = ["'sim'", "9", "NULL::bigint"].map(of_call);
+    let [text, nine, none] = ["'sim'", "9", "NULL::bigint"].map(of_call);
     let [held, charge, zero] = ["50", "30", "0"].map(of_call);
     let key = of_call("NULL::bytea");
     let zeros = vec![zero.clone(); 8].join(", ");
     format!(
-        "SELECT * FROM lease_round('\\x{:032x}', '\\x{lease:032x}', '\\x01', TRUE, {target}, 0, 0, 0, 0, {calls}, {key}, {calls},
-            {text}, {text}, {text}, {number}, {held}, {charge}, {zero}, {zeros}, {}, {zero}, {number}, {none}, {number})",
+        "SELECT * FROM lease_round('\\x{:032x}', '\\x{lease:032x}', '\\x01', {number}, TRUE, {target}, 0, 0, 0, 0, {calls}, {key}, {calls},
+            {text}, {text}, {text}, {nine}, {held}, {charge}, {zero}, {zeros}, {}, {zero}, {nine}, {none}, {nine})",
         ACCOUNT.as_u128(),
         of_call("'ok'"),
     )

@@ -28,10 +28,11 @@ use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Clock, Credits, Timestamp};
 
 use super::pool::Pool;
+use super::rows;
 use crate::ids::{IdMap, lock};
 use crate::journal::record::{Hold, Week, crashed};
 use crate::journal::{Entry, Journal, JournalConfig, unavailable};
-use round::{Reply, Report};
+use round::{Report, Terms};
 use state::{Room, State};
 
 /// How a node leases.
@@ -278,6 +279,26 @@ impl Leases {
         }
     }
 
+    /// Closes leases of this node that it does not know: they were opened by a round that arrived when nobody waited for it.
+    pub(super) async fn close_unknown(&self) -> Result<()> {
+        let of_node = sqlx::query("SELECT account_id, id FROM lease WHERE node = $1");
+        for row in self
+            .pool
+            .all(of_node.bind(self.node.as_u128().to_be_bytes()))
+            .await?
+        {
+            let account = AccountId::from_u128(rows::id(&row, "account_id")?);
+            let lease = TransferId::from_u128(rows::id(&row, "id")?);
+            let is_known = self
+                .account(account)
+                .is_some_and(|account| lock(&account.state).lease() == lease);
+            if !is_known {
+                round::exchange(&self.pool, account, self.terms(), &Report::closing(lease)).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Voids holds whose time is over; answers how many.
     pub(super) fn sweep(&self, now: Timestamp) -> u64 {
         let mut voided = 0;
@@ -428,7 +449,7 @@ impl Leases {
     async fn round(&self, account: &Account, report: Report) -> Result<()> {
         let started_at = self.now();
         let usable = self.config.life.saturating_sub(self.config.margin());
-        match self.exchange(account, &report).await {
+        match round::exchange(&self.pool, account.id, self.terms(), &report).await {
             Ok(reply) => {
                 lock(&account.state).finish(report, reply, started_at.saturating_add(micros(usable)));
                 Ok(())
@@ -440,14 +461,12 @@ impl Leases {
         }
     }
 
-    async fn exchange(&self, account: &Account, report: &Report) -> Result<Reply> {
-        let terms = round::Terms {
+    fn terms(&self) -> Terms {
+        Terms {
             node: self.node,
             life: self.config.life,
             keep: self.config.longest_call,
-            opens: true,
-        };
-        round::exchange(&self.pool, account.id, terms, report).await
+        }
     }
 
     /// Forgets an account whose lease is closed and whose calls are all reported.
@@ -485,8 +504,11 @@ async fn hear(mut news: NewsReader, leases: Weak<Leases>) {
     loop {
         let news = news.next().await;
         let Some(leases) = leases.upgrade() else { return };
-        if let News::Lease(account) = news {
-            leases.give_back(account);
+        match news {
+            News::Lease(account) => leases.give_back(account),
+            // A recall may have been missed: the next round sees it.
+            News::Everything => leases.all().iter().for_each(|account| account.wake.notify_one()),
+            News::Keys | News::Account(_) => {}
         }
     }
 }

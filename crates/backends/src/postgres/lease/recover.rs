@@ -129,24 +129,20 @@ impl Left {
             node,
             life: config.life,
             keep: config.longest_call,
-            opens: false,
         };
         for ((account, lease), mut calls) in leases {
             calls.sort_by_key(|call| call.seq);
+            let mut report = Report::closing(lease);
             loop {
                 let later = calls.split_off(calls.len().min(MOST_TOGETHER));
-                let report = Report {
-                    lease,
-                    target: later.is_empty().then_some(0),
-                    least: i64::MAX,
-                    in_flight: 0,
-                    calls,
-                };
+                report.target = later.is_empty().then_some(0);
+                report.calls = calls;
                 round::exchange(pool, account, terms, &report).await?;
-                calls = later;
-                if calls.is_empty() {
+                if later.is_empty() {
                     break;
                 }
+                report.round += 1;
+                calls = later;
             }
         }
         Ok(())

@@ -30,6 +30,10 @@ pub(super) struct Call {
 pub(super) struct Report {
     /// Which lease.
     pub(super) lease: TransferId,
+    /// Its number. A round that arrives behind one of a higher number does nothing.
+    pub(super) round: i64,
+    /// Whether the lease is opened if it is not there.
+    pub(super) opens: bool,
     /// How much it is to have afterwards; as it is, when nothing is said. In nano-credits, as all amounts here.
     pub(super) target: Option<i64>,
     /// What the account must have at the least for a lease.
@@ -38,6 +42,21 @@ pub(super) struct Report {
     pub(super) in_flight: i64,
     /// Calls that have ended.
     pub(super) calls: Vec<Call>,
+}
+
+impl Report {
+    /// Closes a lease out of which nothing is held.
+    pub(super) fn closing(lease: TransferId) -> Report {
+        Report {
+            lease,
+            round: LAST_ROUNDS,
+            opens: false,
+            target: Some(0),
+            least: i64::MAX,
+            in_flight: 0,
+            calls: Vec::new(),
+        }
+    }
 }
 
 /// On which terms the lease is.
@@ -49,9 +68,10 @@ pub(super) struct Terms {
     pub(super) life: Duration,
     /// How long it is kept for its node after that.
     pub(super) keep: Duration,
-    /// Whether it is opened if it is not there.
-    pub(super) opens: bool,
 }
+
+/// The number of the first of the last rounds of a lease, which close it.
+pub(super) const LAST_ROUNDS: i64 = 1 << 62;
 
 /// What the books answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,13 +117,14 @@ fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
     let duration = |duration| i64::try_from(micros(duration)).unwrap_or(i64::MAX);
     let mut statement = sqlx::query(
         "SELECT leased, available, is_open, may_hold FROM lease_round($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-            $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32)",
+            $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33)",
     );
     statement = statement
         .bind(account.as_u128().to_be_bytes())
         .bind(report.lease.as_u128().to_be_bytes())
         .bind(terms.node.as_u128().to_be_bytes())
-        .bind(terms.opens)
+        .bind(report.round)
+        .bind(report.opens)
         .bind(report.target)
         .bind(report.least)
         .bind(report.in_flight)

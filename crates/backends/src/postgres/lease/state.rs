@@ -41,6 +41,8 @@ struct Open {
 /// One lease.
 pub(super) struct State {
     lease: TransferId,
+    /// The number of the last round.
+    round: i64,
     ceiling: i64,
     spoken_for: i64,
     /// The credits beside the lease, as the database said last.
@@ -74,6 +76,7 @@ impl State {
     pub(super) fn new(lease: TransferId, usual: i64) -> State {
         State {
             lease,
+            round: 0,
             ceiling: 0,
             spoken_for: 0,
             beside: 0,
@@ -208,8 +211,11 @@ impl State {
             self.calls_since_renewal = 0;
             self.peak = self.spoken_for;
         }
+        self.round += 1;
         Report {
             lease: self.lease,
+            round: self.round,
+            opens: !self.was_opened,
             target,
             least: self.largest.saturating_mul(NEAR_ZERO),
             in_flight: self.open.values().map(|open| open.hold.amount.nanos()).sum(),
