@@ -52,5 +52,6 @@ mod streaming;
 mod structured_output;
 mod test_keys;
 mod top_ups;
+mod torture;
 mod upstream_faults;
 mod vertex;
