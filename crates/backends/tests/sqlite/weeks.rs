@@ -594,5 +594,8 @@ fn plans_pay_what_the_oracle_says() {
 #[test]
 #[ignore = "takes minutes"]
 fn prove_that_plans_pay_what_the_oracle_says() {
-    assert!(run(1_000_000) >= 1_000_000);
+    // Engines wait for the disk most of the time, so some run beside each other.
+    let engines: Vec<_> = (0..8).map(|_| std::thread::spawn(|| run(125_000))).collect();
+    let taken: usize = engines.into_iter().map(|engine| engine.join().unwrap()).sum();
+    assert!(taken >= 1_000_000);
 }
