@@ -3,6 +3,7 @@
 mod floors;
 mod openapi;
 mod tidy;
+mod torture;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,6 +19,8 @@ Checks of the repository itself.
       Fails when docs/openapi.json or docs/openapi-admin.json is not what the code generates, or has lost or narrowed something.
   cargo xtask openapi write [--from FILE] [--allow-breaking]
       Writes both; refuses a loss unless --allow-breaking is given.
+  cargo xtask torture [--seed N] [--minutes M]
+      Runs three nodes for M minutes (1) while their databases, processes and roads fail as the seed says, and checks the books.
 
 FILE is the public document, printed earlier by `tollgate openapi`; without it the command is built and run.
 Exit codes: 0 fine, 1 a check found faults, 2 the command itself failed.";
@@ -44,6 +47,7 @@ fn run(arguments: &[String]) -> anyhow::Result<bool> {
         ["tidy"] => tidy::run(root),
         ["openapi", "check", options @ ..] => openapi::check(root, &openapi::Options::parse(options)?),
         ["openapi", "write", options @ ..] => openapi::write(root, &openapi::Options::parse(options)?),
+        ["torture", options @ ..] => torture::run(root, &torture::Options::parse(options)?),
         [] | ["help" | "-h" | "--help"] => {
             println!("{HELP}");
             Ok(true)

@@ -1,6 +1,10 @@
-//! For tests only: a scripted upstream, a mail server, a Redis that can fail, and the gateway's binary as its users run it.
+//! For tests only: a scripted upstream, a mail server, a PostgreSQL and a Redis that can fail, bad roads to
+//! all of them, and the gateway's binary as its users run it.
 
 pub mod gateway;
 pub mod mail;
+pub mod postgres;
+pub mod proxy;
 pub mod redis;
+pub mod torture;
 pub mod upstream;

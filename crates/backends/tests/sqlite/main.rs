@@ -16,3 +16,4 @@ mod killed;
 mod oracle;
 mod properties;
 mod samples;
+mod weeks;

@@ -22,14 +22,26 @@ impl Database {
     /// # Panics
     /// When the server does not answer.
     pub async fn create() -> Self {
+        let default = || "postgres://postgres@127.0.0.1:5432/postgres".to_owned();
+        Self::create_on(std::env::var("TEST_PG_URL").unwrap_or_else(|_| default())).await
+    }
+
+    /// An empty database on the server at this address, which names one of its databases.
+    ///
+    /// # Panics
+    /// When the server does not answer.
+    pub async fn create_on(server: String) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
         let name = format!("tollgate_api_{}_{count}_{now}", std::process::id());
-        let default = || "postgres://postgres@127.0.0.1:5432/postgres".to_owned();
-        let server = std::env::var("TEST_PG_URL").unwrap_or_else(|_| default());
         execute(&server, format!("CREATE DATABASE {name}")).await;
         Self { server, name }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Its address.

@@ -90,6 +90,18 @@ impl Gateway {
         Self::start_on(&self.binary, options, Some(database)).await
     }
 
+    /// Starts the first node on a database that is there already. Where the settings name another way to it, that is the one it takes.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn start_on_database(
+        binary: impl AsRef<Path>,
+        options: Options,
+        database: Arc<Database>,
+    ) -> Self {
+        Self::start_on(binary.as_ref(), options, Some(database)).await
+    }
+
     async fn start_on(binary: &Path, options: Options, database: Option<Arc<Database>>) -> Self {
         let folder = tempfile::Builder::new().prefix("tollgate-api-").tempdir();
         let folder = folder.expect("a temporary directory can be made");
@@ -119,6 +131,23 @@ impl Gateway {
         let process = Process::start(&self.command_line(), &self.log_path()).await;
         self.address = process.address();
         self.process = Some(process);
+    }
+
+    /// The same; false when it does not start, since something that it needs is away.
+    ///
+    /// # Panics
+    /// When it runs, or says nothing at all.
+    pub async fn try_restart(&mut self) -> bool {
+        assert!(self.process.is_none(), "the gateway runs already");
+        let started = Process::try_start(&self.command_line(), &self.log_path()).await;
+        self.process = started.ok();
+        self.address = self.process.as_ref().map_or(self.address, Process::address);
+        self.process.is_some()
+    }
+
+    /// Whether its process has not ended.
+    pub fn runs(&mut self) -> bool {
+        self.process.as_mut().is_some_and(Process::runs)
     }
 
     /// Where it listens for callers.

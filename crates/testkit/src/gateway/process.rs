@@ -26,6 +26,14 @@ pub(super) struct Process {
 impl Process {
     /// Starts `serve` and waits for the first line on stdout, which is the bound address.
     pub(super) async fn start(command_line: &CommandLine, log: &Path) -> Self {
+        Self::try_start(command_line, log).await.unwrap_or_else(|first| {
+            let log = std::fs::read_to_string(log).unwrap_or_default();
+            panic!("the gateway did not start; it printed {first:?} and logged:\n{log}");
+        })
+    }
+
+    /// The same; what it printed instead of its address, when it does not start.
+    pub(super) async fn try_start(command_line: &CommandLine, log: &Path) -> Result<Self, String> {
         let file = OpenOptions::new().create(true).append(true).open(log).unwrap();
         let mut command = command_line.command();
         command
@@ -42,18 +50,22 @@ impl Process {
             .unwrap();
         let Ok(address) = first.trim_end().parse() else {
             let _ = child.kill().await;
-            let log = std::fs::read_to_string(log).unwrap_or_default();
-            panic!("the gateway did not start; it printed {first:?} and logged:\n{log}");
+            return Err(first);
         };
         let stdout = Arc::new(Mutex::new(first));
         let mut reader = JoinSet::new();
         reader.spawn(collect(lines, stdout.clone()));
-        Self {
+        Ok(Self {
             child,
             address,
             stdout,
             _reader: reader,
-        }
+        })
+    }
+
+    /// Whether it has not ended.
+    pub(super) fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     pub(super) fn address(&self) -> SocketAddr {

@@ -54,5 +54,6 @@ mod structured_output;
 mod test_clock;
 mod test_keys;
 mod top_ups;
+mod torture;
 mod upstream_faults;
 mod vertex;

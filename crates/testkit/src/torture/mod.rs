@@ -1,0 +1,382 @@
+//! Torture: three nodes on one PostgreSQL and one Redis under load, while processes are killed and frozen and roads are cut. Then
+//! everything heals by itself, and the books are held against what the upstream counted and callers were told.
+//!
+//! What goes wrong when follows from the seed ([`schedule`]). What then happens does not: processes and network have a time of
+//! their own. A cut or silent road stands for a network that falls apart; it needs no privileges.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "what goes wrong here is what the run is for, and its log is what it prints"
+)]
+
+mod books;
+mod dice;
+mod load;
+mod schedule;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+
+pub use books::Summary;
+
+use crate::gateway::http::Client;
+use crate::gateway::{Database, Gateway, Options, Storage};
+use crate::postgres::PostgresServer;
+use crate::proxy::{Proxy, Weather};
+use crate::redis::RedisServer;
+use crate::upstream::FakeUpstream;
+
+use load::{Load, Told};
+use schedule::{Event, Fault, Place};
+
+const NODES: usize = 3;
+const CALLERS: u64 = 12;
+const MODEL: &str = "acme/plain";
+/// Nano-credits for a token, and most tokens of an answer.
+const PRICE: i64 = 1_000;
+const CAP: i64 = 64;
+/// How long everything may take to be well again: holds that nobody settles are released when they are due, by a sweep every half minute.
+const HEALING: Duration = Duration::from_secs(120);
+
+/// After how long a node is started again that did not start.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// A run.
+#[derive(Debug, Clone)]
+pub struct Torture {
+    /// The built gateway.
+    pub binary: PathBuf,
+    /// Says what goes wrong when.
+    pub seed: u64,
+    /// How long.
+    pub length: Duration,
+}
+
+/// An account under load.
+#[derive(Debug)]
+struct Account {
+    id: String,
+    key: String,
+    granted: i64,
+    /// What its plan includes.
+    allowance: i64,
+}
+
+/// Roads from one node.
+struct Roads([Proxy; 3]);
+
+impl Roads {
+    async fn from_node(postgres: &PostgresServer, redis: &RedisServer, upstream: &FakeUpstream) -> Self {
+        Self([
+            Proxy::to(postgres.address()).await,
+            Proxy::to(redis.address()).await,
+            Proxy::to(upstream.address()).await,
+        ])
+    }
+
+    fn to(&self, place: Place) -> &Proxy {
+        &self.0[place as usize]
+    }
+
+    fn settings(&self, database: &str) -> String {
+        let [postgres, redis, upstream] = Place::ALL.map(|place| self.to(place).address());
+        format!(
+            r#"
+[storage]
+url = "postgres://postgres@{postgres}/{database}"
+
+[redis]
+url = "redis://{redis}"
+
+[timeouts]
+total_ms = 3000
+connect_ms = 1000
+
+[drain]
+time_ms = 500
+
+[retries]
+extra_attempts = 0
+
+[providers.northwind]
+preset = "openai-compatible"
+base_url = "http://{upstream}/v1"
+api_key_env = "PROVIDER_KEY"
+
+[models."{MODEL}"]
+targets = ["northwind/plain-v1"]
+prices = {{ input = "1", output = "1" }}
+limits = {{ context_window = 200000, max_output_tokens = 4096 }}
+
+[plans.week]
+price = "0"
+allowance = "0.05"
+models = ["*/plain"]
+"#
+        )
+    }
+}
+
+/// Everything that runs. Gateways come first, so that they end first.
+struct World {
+    /// Without those that were killed and do not serve again yet.
+    gateways: [Option<Gateway>; NODES],
+    /// Nodes that are being started.
+    starting: JoinSet<(usize, Gateway)>,
+    roads: Vec<Roads>,
+    upstream: FakeUpstream,
+    redis: RedisServer,
+    load: Arc<Load>,
+    postgres: PostgresServer,
+}
+
+impl World {
+    async fn start(binary: &Path) -> Self {
+        let postgres = PostgresServer::start().await;
+        let redis = RedisServer::start().await;
+        let upstream = FakeUpstream::start().await;
+        let database = Arc::new(Database::create_on(postgres.url()).await);
+        let (mut gateways, mut roads) = (Vec::new(), Vec::new());
+        for _ in 0..NODES {
+            let of_node = Roads::from_node(&postgres, &redis, &upstream).await;
+            let options = Options {
+                config: of_node.settings(database.name()),
+                storage: Storage::Postgres,
+                env: vec![("PROVIDER_KEY".to_owned(), "sk-northwind".to_owned())],
+            };
+            gateways.push(Gateway::start_on_database(binary, options, database.clone()).await);
+            roads.push(of_node);
+        }
+        let accounts = accounts(&gateways[0]).await;
+        let nodes = gateways.iter().map(Gateway::address).collect();
+        let gateways: Vec<_> = gateways.into_iter().map(Some).collect();
+        let load = Load {
+            accounts,
+            nodes: Mutex::new(nodes),
+            stop: AtomicBool::new(false),
+            number: AtomicU64::new(0),
+        };
+        Self {
+            gateways: gateways.try_into().unwrap_or_else(|_| panic!("all were started")),
+            starting: JoinSet::new(),
+            roads,
+            upstream,
+            redis,
+            load: Arc::new(load),
+            postgres,
+        }
+    }
+
+    async fn begin(&mut self, fault: Fault) {
+        match fault {
+            Fault::PostgresRestart => self.postgres.restart().await,
+            Fault::PostgresKill => self.postgres.kill(),
+            Fault::RedisKill => self.redis.kill().await,
+            Fault::RedisFlush => {
+                self.redis.execute(&["FLUSHALL"]).await;
+            }
+            Fault::RedisFreeze => self.redis.signal("STOP").await,
+            // A node may be away since its last fault: what it needs is away, too.
+            Fault::NodeKill(node) => {
+                if let Some(gateway) = self.running(node) {
+                    gateway.kill().await;
+                }
+            }
+            Fault::NodeFreeze(node) => {
+                if let Some(gateway) = self.running(node) {
+                    gateway.signal("STOP").await;
+                }
+            }
+            Fault::Road(node, place, weather) => self.roads[node].to(place).set(weather),
+        }
+    }
+
+    async fn end(&mut self, fault: Fault) {
+        match fault {
+            Fault::PostgresRestart | Fault::RedisFlush => {}
+            Fault::PostgresKill => self.postgres.start_again().await,
+            Fault::RedisKill => self.redis.restart().await,
+            Fault::RedisFreeze => self.redis.signal("CONT").await,
+            Fault::NodeKill(node) => {
+                if let Some(gateway) = self.gateways[node].take_if(|gateway| !gateway.runs()) {
+                    self.starting.spawn(start_again(node, gateway));
+                }
+            }
+            Fault::NodeFreeze(node) => {
+                if let Some(gateway) = &self.gateways[node] {
+                    gateway.signal("CONT").await;
+                }
+            }
+            Fault::Road(node, place, _) => self.roads[node].to(place).set(Weather::Clear),
+        }
+    }
+
+    /// Takes back those nodes that serve again.
+    fn take_started(&mut self) {
+        while let Some(started) = self.starting.try_join_next() {
+            let (node, gateway) = started.unwrap();
+            self.load.nodes.lock().unwrap()[node] = gateway.address();
+            self.gateways[node] = Some(gateway);
+        }
+    }
+
+    /// A node that serves. None ends but by a fault.
+    fn running(&mut self, node: usize) -> Option<&mut Gateway> {
+        let gateway = self.gateways[node].as_mut()?;
+        assert!(gateway.runs(), "node {node} ended by itself: {}", gateway.log());
+        Some(gateway)
+    }
+
+    /// Every node serves again, and no call holds anything.
+    async fn heal(&mut self) {
+        let deadline = Instant::now() + HEALING;
+        let key = self.load.accounts[0].key.clone();
+        for node in 0..NODES {
+            loop {
+                self.take_started();
+                if let Some(gateway) = self.running(node)
+                    && serves(&gateway.client(), &key).await
+                {
+                    break;
+                }
+                assert!(Instant::now() < deadline, "node {node} does not serve");
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+        for account in &self.load.accounts {
+            while self.first().balance(&account.id).await.held > 0 {
+                assert!(Instant::now() < deadline, "something is held of {}", account.id);
+                sleep(Duration::from_millis(500)).await;
+            }
+        }
+    }
+
+    /// The first node, which serves.
+    fn first(&self) -> &Gateway {
+        self.gateways[0].as_ref().unwrap()
+    }
+}
+
+/// Starts a node until it does: it ends by itself while something that it needs is away.
+async fn start_again(node: usize, mut gateway: Gateway) -> (usize, Gateway) {
+    let deadline = Instant::now() + HEALING;
+    while !gateway.try_restart().await {
+        assert!(
+            Instant::now() < deadline,
+            "node {node} does not start: {}",
+            gateway.log()
+        );
+        sleep(AGAIN).await;
+    }
+    (node, gateway)
+}
+
+async fn serves(client: &Client, key: &str) -> bool {
+    let body = load::body(0, 1);
+    let call = client.try_post_json("/v1/chat/completions", key, &body);
+    let response = tokio::time::timeout(Duration::from_secs(10), call).await;
+    response.is_ok_and(|response| response.is_some_and(|response| response.whole && response.status == 200))
+}
+
+/// Rich ones, one that runs dry, one that lives near zero, one with a plan, and one that may call rarely.
+async fn accounts(gateway: &Gateway) -> Vec<Account> {
+    let mut accounts = Vec::new();
+    for (granted, allowance) in [
+        (1_000_000_000, 0),
+        (1_000_000_000, 0),
+        (20_000_000, 0),
+        (400_000, 0),
+        (0, 50_000_000),
+        (1_000_000_000, 0),
+    ] {
+        let id = gateway.account().await;
+        if granted > 0 {
+            let credits = format!("{}.{:09}", granted / 1_000_000_000, granted % 1_000_000_000);
+            gateway.grant(&id, &credits).await;
+        }
+        if allowance > 0 {
+            let create = ["subscriptions", "create", "--account", &id, "--plan", "week"];
+            gateway.command_line().run(&create).await;
+        }
+        let key = gateway.key(&id).await.secret;
+        accounts.push(Account {
+            id,
+            key,
+            granted,
+            allowance,
+        });
+    }
+    let rarely = &accounts[accounts.len() - 1].id;
+    gateway.set_limits(rarely, 60, 1_000_000).await;
+    accounts
+}
+
+/// A moment of the schedule: a fault begins or ends.
+fn moments(events: &[Event]) -> Vec<(Duration, Fault, bool)> {
+    let both = |event: &Event| [(event.at, event.fault, true), (event.until, event.fault, false)];
+    let mut moments: Vec<_> = events.iter().flat_map(both).collect();
+    moments.sort_by_key(|(at, _, _)| *at);
+    moments
+}
+
+/// Carries out a run.
+///
+/// # Panics
+/// When anything is not as it has to be. The seed and the schedule are printed before.
+pub async fn torture(torture: Torture) -> Summary {
+    let events = schedule::schedule(torture.seed, torture.length);
+    println!(
+        "seed {}, {:?}, {} faults",
+        torture.seed,
+        torture.length,
+        events.len()
+    );
+    // Nodes run in folders of their own.
+    let binary = torture.binary.canonicalize().unwrap();
+    let mut world = World::start(&binary).await;
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        callers.spawn(load::call_on(
+            world.load.clone(),
+            torture.seed.wrapping_add(caller + 1),
+        ));
+    }
+    let start = Instant::now();
+    for (at, fault, begins) in moments(&events) {
+        sleep_until(start + at).await;
+        world.take_started();
+        let now = start.elapsed().as_secs_f64();
+        if begins {
+            println!("{now:>8.3} begin {fault:?}");
+            world.begin(fault).await;
+        } else {
+            println!("{now:>8.3} end   {fault:?}");
+            world.end(fault).await;
+        }
+    }
+    sleep_until(start + torture.length).await;
+    world.load.stop.store(true, Ordering::Relaxed);
+    let mut told = Told::default();
+    for more in callers.join_all().await {
+        told.add(more);
+    }
+    world.heal().await;
+    let accounts = &world.load.accounts;
+    let summary = books::compare(world.first(), &world.upstream, accounts, &told).await;
+    println!("{summary:#?}");
+    assert!(!told.whole.is_empty(), "some calls were answered");
+    for gateway in world.gateways.iter_mut().flatten() {
+        gateway.stop().await;
+        let log = gateway.log();
+        assert!(!log.contains("panicked"), "{log}");
+    }
+    books::check(&world.first().ledger_check().await, &summary);
+    summary
+}
