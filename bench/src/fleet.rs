@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use anyhow::ensure;
 
 /// Calls of an account on a node within a second that make it busy.
-const BUSY: u32 = 3;
+const BUSY: u32 = 10;
 /// In microseconds: what the rules say about rounds, renewals and accounts that were refused.
-const TOGETHER: u64 = 20_000;
+const TOGETHER: u64 = 200_000;
 const RENEWAL: u64 = 3_000_000;
 const SECOND: u64 = 1_000_000;
 /// A lease without calls is given back with its second renewal.
@@ -36,13 +36,13 @@ pub struct Options {
     #[arg(long, default_value_t = 20)]
     pub seconds: u64,
     /// Processor time of the database for a call on the exact path (hold and settlement), in microseconds.
-    #[arg(long, default_value_t = 600.0)]
+    #[arg(long, default_value_t = 1100.0)]
     pub exact_us: f64,
     /// The same for a round without calls.
-    #[arg(long, default_value_t = 300.0)]
+    #[arg(long, default_value_t = 2000.0)]
     pub round_us: f64,
     /// The same for each call in a round.
-    #[arg(long, default_value_t = 60.0)]
+    #[arg(long, default_value_t = 30.0)]
     pub call_us: f64,
 }
 
@@ -240,17 +240,17 @@ mod tests {
             skew: 1.0,
             spread: vec![1],
             seconds: 5,
-            exact_us: 600.0,
-            round_us: 300.0,
-            call_us: 60.0,
+            exact_us: 1100.0,
+            round_us: 2000.0,
+            call_us: 30.0,
         }
     }
 
     #[test]
-    fn a_hot_account_has_a_round_for_twenty_milliseconds() {
+    fn a_hot_account_has_five_rounds_a_second() {
         let outcome = simulate(&options(), 1).unwrap();
         assert_eq!(outcome.leased, 1.0);
-        assert!((45.0..51.0).contains(&outcome.transactions), "{outcome:?}");
+        assert!((4.5..5.3).contains(&outcome.transactions), "{outcome:?}");
         assert_eq!(outcome.transactions, outcome.of_largest);
         assert_eq!(outcome.open, 1);
     }

@@ -53,22 +53,16 @@ impl Session<'_> {
             &Payload::Small.body(&self.started.model),
         );
         let deadline = Instant::now() + UP_WITHIN;
-        loop {
-            match self.probe(&request) {
-                Ok(()) => {
-                    self.answered.answers.push((Payload::Small, 1));
-                    return Ok(());
+        for address in &self.started.addresses {
+            while let Err(error) = Connection::new(*address).probe(&request) {
+                if Instant::now() > deadline {
+                    return Err(error.context("it never answered"));
                 }
-                Err(error) if Instant::now() > deadline => return Err(error.context("it never answered")),
-                Err(_) => std::thread::sleep(Duration::from_millis(5)),
+                std::thread::sleep(Duration::from_millis(5));
             }
+            self.answered.answers.push((Payload::Small, 1));
         }
-    }
-
-    /// One good answer of every address.
-    fn probe(&self, request: &[u8]) -> anyhow::Result<()> {
-        let mut addresses = self.started.addresses.iter();
-        addresses.try_for_each(|address| Connection::new(*address).probe(request))
+        Ok(())
     }
 
     /// The warm-up; what it costs is nobody's business.

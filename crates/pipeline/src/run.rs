@@ -230,7 +230,7 @@ impl Pipeline {
             )
             .await;
         if let Err(error) = settled {
-            tracing::error!(request.id = %request.request, %error, "cannot settle a call; its hold will be released");
+            tracing::error!(request.id = %request.request, %error, "cannot settle a call now; storage tries again, or its hold is released");
         }
         self.meters.record(&charge);
         charge

@@ -144,7 +144,8 @@ pub trait LedgerStore: Send + Sync {
     /// Resolves the hold: moves `charge` to revenue, first out of what was held of the allowance, the rest back to where
     /// it came from (of the allowance to `breakage` when its week is closed), the overrun to expense, and writes the
     /// usage row. A hold resolves once; later resolutions change nothing and answer the first result.
-    /// A charge above the held amount is cut to it. `NotFound` when no such hold was ever taken.
+    /// A charge above the held amount is cut to it. `NotFound` when no such hold was ever taken. When storage is away (`Unavailable`,
+    /// `Timeout`), an engine that can be tries again by itself.
     async fn settle(&self, settlement: Settlement) -> Result<Resolution>;
 
     /// Puts credits into an account as a lot of its own, durably when it returns. What was spent before is assigned to the

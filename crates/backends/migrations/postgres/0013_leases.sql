@@ -55,6 +55,7 @@ DECLARE
     book ledger_account%ROWTYPE;
     own lease%ROWTYPE;
     now_micros BIGINT := floor(extract(epoch FROM clock_timestamp()) * 1000000);
+    known BYTEA[];
     is_late BOOLEAN;
     paid BIGINT;
     lost BIGINT;
@@ -88,9 +89,11 @@ BEGIN
         RETURN;
     END IF;
 
+    -- By the index, however large the table is: as a condition on each call it may be a join with all of the account's rows.
+    known := ARRAY(SELECT id FROM usage_row WHERE account_id = p_account AND id = ANY (p_ids));
     SELECT COALESCE(sum(LEAST(call.charge, call.held)), 0), COALESCE(sum(call.overrun), 0) INTO paid, lost
     FROM unnest(p_ids, p_held, p_charges, p_overruns) AS call (id, held, charge, overrun)
-    WHERE NOT EXISTS (SELECT FROM usage_row WHERE account_id = p_account AND usage_row.id = call.id);
+    WHERE call.id <> ALL (known);
     is_late := paid > leased OR NOT is_open;
     IF is_late THEN
         lost := lost + paid;
@@ -138,7 +141,7 @@ BEGIN
                 CASE WHEN is_late THEN LEAST(call.charge, call.held) + call.overrun ELSE 0 END, call.ended)
         ) AS move (leg, debit, credit, amount, at)
         WHERE move.amount > 0
-            AND NOT EXISTS (SELECT FROM usage_row WHERE account_id = p_account AND usage_row.id = call.id)
+            AND call.id <> ALL (known)
         UNION ALL
         SELECT uuid_send(gen_random_uuid()), CASE WHEN moved > 0 THEN 17 ELSE 18 END::SMALLINT, 'lease',
             CASE WHEN moved > 0 THEN 'credits' ELSE 'lease' END, CASE WHEN moved > 0 THEN 'lease' ELSE 'credits' END,
@@ -197,7 +200,7 @@ BEGIN
         AS call (id, key, request, endpoint, model, provider, version, held, charge, overrun,
             input, cache_read, cache_write, input_audio, output, reasoning, output_audio, cache_write_1h,
             outcome, estimated, created, first, ended)
-    WHERE NOT EXISTS (SELECT FROM usage_row WHERE account_id = p_account AND usage_row.id = call.id);
+    WHERE call.id <> ALL (known);
 END $$;
 
 -- Asks every node for what is left of its leases of an account; answers how much they have together, and how much of it calls

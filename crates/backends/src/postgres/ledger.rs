@@ -11,6 +11,8 @@ use tollgate_storage::{
 };
 use tollgate_types::{AccountId, Credits, Timestamp, Unit};
 
+use super::pool::Pool;
+use super::unsettled::is_passing;
 use super::{GATHERING, Node, Recalled, TRY_AGAIN};
 use super::{audit, error, lot, rows, subscription};
 use crate::rows::{SubscriptionColumns, quantity_column, version_column};
@@ -39,30 +41,11 @@ impl LedgerStore for Ledger {
                 Err(settlement) => settlement,
             },
         };
-        let mut statement = sqlx::query(
-            "SELECT charged, resolved, available
-            FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
-        );
-        statement = statement
-            .bind(settlement.account.as_u128().to_be_bytes())
-            .bind(settlement.hold.as_u128().to_be_bytes())
-            .bind(settlement.charge.nanos())
-            .bind(settlement.overrun.nanos());
-        for unit in Unit::ALL {
-            statement = statement.bind(quantity_column(settlement.usage.get(unit)));
+        let settled = settle_exactly(&self.0.pool, &settlement).await;
+        if settled.as_ref().is_err_and(|error| is_passing(error.kind)) {
+            self.0.unsettled.keep(&self.0, settlement);
         }
-        statement = statement
-            .bind(settlement.outcome.as_str())
-            .bind(i64::from(settlement.estimated))
-            .bind(settlement.provider.to_string())
-            .bind(settlement.first_at.map(Timestamp::as_micros))
-            .bind(settlement.ended_at.as_micros());
-        let row = self.0.pool.one(statement).await?;
-        Ok(Resolution {
-            charge: rows::credits(&row, "charged")?,
-            first: rows::get(&row, "resolved")?,
-            available: rows::credits(&row, "available")?,
-        })
+        settled
     }
 
     async fn grant(&self, grant: Grant) -> Result<Balance> {
@@ -189,4 +172,32 @@ impl Ledger {
             }
         }
     }
+}
+
+/// Resolves a hold that the database has.
+pub(super) async fn settle_exactly(pool: &Pool, settlement: &Settlement) -> Result<Resolution> {
+    let mut statement = sqlx::query(
+        "SELECT charged, resolved, available
+        FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+    );
+    statement = statement
+        .bind(settlement.account.as_u128().to_be_bytes())
+        .bind(settlement.hold.as_u128().to_be_bytes())
+        .bind(settlement.charge.nanos())
+        .bind(settlement.overrun.nanos());
+    for unit in Unit::ALL {
+        statement = statement.bind(quantity_column(settlement.usage.get(unit)));
+    }
+    statement = statement
+        .bind(settlement.outcome.as_str())
+        .bind(i64::from(settlement.estimated))
+        .bind(settlement.provider.to_string())
+        .bind(settlement.first_at.map(Timestamp::as_micros))
+        .bind(settlement.ended_at.as_micros());
+    let row = pool.one(statement).await?;
+    Ok(Resolution {
+        charge: rows::credits(&row, "charged")?,
+        first: rows::get(&row, "resolved")?,
+        available: rows::credits(&row, "available")?,
+    })
 }

@@ -28,6 +28,7 @@ mod rows;
 mod schema;
 mod subscription;
 mod top_up;
+mod unsettled;
 mod usage;
 
 use std::fmt;
@@ -42,6 +43,7 @@ use tollgate_types::{AccountId, Credits};
 pub use lease::LeaseConfig;
 use lease::Leases;
 use pool::Pool;
+use unsettled::Unsettled;
 
 pub(crate) use moving::PostgresSide;
 pub use schema::migrate;
@@ -115,6 +117,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
     let node = Arc::new(Node {
         pool: pool.clone(),
         leases,
+        unsettled: Unsettled::default(),
     });
     Ok(Storage {
         accounts: Arc::new(account::Accounts(pool.clone())),
@@ -141,6 +144,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
 struct Node {
     pool: Arc<Pool>,
     leases: Option<Arc<Leases>>,
+    unsettled: Unsettled,
 }
 
 impl Node {
@@ -209,6 +213,7 @@ impl Engine for PostgresEngine {
         if let Some(leases) = &self.0.leases {
             leases.close().await?;
         }
+        self.0.unsettled.finish(&self.0).await;
         self.0.pool.close().await
     }
 }

@@ -92,6 +92,41 @@ fn too_slow_is_a_timeout() {
     });
 }
 
+/// A settlement that fails because the database is away is written once it is back, without being asked for again.
+#[test]
+fn a_settlement_that_failed_is_tried_again() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let storage = one_account(&database, 100).await;
+        let config = PostgresConfig {
+            statement_timeout: Duration::from_secs(1),
+            ..database.config()
+        };
+        let hasty = postgres::open(config).await.unwrap();
+        for number in [1, 2] {
+            hasty.ledger.hold(hold(number, 10)).await.unwrap();
+        }
+        let mut blocker = Blocker::new(&database).await;
+        let (one, two) = tokio::join!(
+            hasty.ledger.settle(settlement(1, 7)),
+            hasty.ledger.settle(settlement(2, 8))
+        );
+        assert_eq!(one.unwrap_err().kind, StorageErrorKind::Timeout);
+        assert_eq!(two.unwrap_err().kind, StorageErrorKind::Timeout);
+        blocker.release().await;
+        for _ in 0..600 {
+            if Books::read(&storage).await.of(ACCOUNT).usage.len() == 2 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let books = Books::read(&storage).await;
+        assert_eq!(books.of(ACCOUNT).balance(LedgerAccount::RevenueUsage), 15);
+        assert!(books.of(ACCOUNT).holds.is_empty());
+        hasty.engine.close().await.unwrap();
+    });
+}
+
 /// Connections are killed again and again while calls run. Callers repeat what failed with the same ids; in the end
 /// every call was held once and settled once, and the engine has come back by itself.
 #[test]

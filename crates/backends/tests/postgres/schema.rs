@@ -9,7 +9,7 @@ use tollgate_storage::{StorageErrorKind, audit::AuditVisitor};
 use tollgate_types::{AccountId, PriceVersion, Prices};
 
 use crate::database::TestDatabase;
-use crate::nodes::{ACCOUNT, hold, one_account, settlement};
+use crate::nodes::{hold, one_account, settlement};
 
 async fn refusal(database: &TestDatabase) -> String {
     let error = postgres::open(database.config())

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tollgate_types::id::TransferId;
-use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices};
+use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp};
 
 use crate::audit::{
     AuditVisitor, LedgerAccount, LedgerBalance, Leg, OpenHold, OpenLease, TransferRow, TransferSubject,
@@ -123,7 +123,13 @@ impl AuditVisitor for Books {
     fn lease(&mut self, lease: OpenLease) {
         let book = self.open_book();
         assert!(book.holds.is_empty(), "leases come before holds");
-        book.leases.push(lease);
+        // What its node says of it changes by itself.
+        book.leases.push(OpenLease {
+            in_flight: Credits::ZERO,
+            expires_at: Timestamp::from_micros(0),
+            reclaim_at: Timestamp::from_micros(0),
+            ..lease
+        });
     }
 
     fn hold(&mut self, hold: OpenHold) {

@@ -51,13 +51,13 @@ pub struct LeaseConfig {
 }
 
 impl LeaseConfig {
-    /// Leases of ten seconds for accounts with three calls within a second, with their journal in this directory.
+    /// Leases of ten seconds for accounts with ten calls within a second, with their journal in this directory.
     pub fn new(dir: PathBuf, longest_call: Duration, clock: Arc<dyn Clock>) -> LeaseConfig {
         LeaseConfig {
             dir,
             longest_call,
             life: Duration::from_secs(10),
-            busy: 3,
+            busy: 10,
             clock,
         }
     }
@@ -73,9 +73,10 @@ impl LeaseConfig {
     }
 }
 
-/// Calls that end within this time are reported together.
-const TOGETHER: Duration = Duration::from_millis(20);
-/// Calls that are reported together, at most.
+/// Calls that end within this time are reported together: a round costs the database as much as two calls on the exact path.
+const TOGETHER: Duration = Duration::from_millis(200);
+/// So many are reported at once; and as many again, at most, with them.
+const ENOUGH_TOGETHER: usize = 500;
 const MOST_TOGETHER: usize = 1_000;
 /// How long an account whose lease was refused or recalled has none.
 const COOL: Duration = Duration::from_secs(2);
@@ -111,7 +112,17 @@ pub(super) struct Leases {
 struct Account {
     id: AccountId,
     state: Mutex<State>,
+    /// There is something to report.
     wake: Notify,
+    /// Somebody waits for the next round.
+    hurry: Notify,
+}
+
+impl Account {
+    fn hurry(&self) {
+        self.wake.notify_one();
+        self.hurry.notify_one();
+    }
 }
 
 /// Which accounts are busy, and which have just been refused.
@@ -190,7 +201,7 @@ impl Leases {
         match state.room(self.now(), new.amount.nanos()) {
             Room::Enough => {}
             Room::Short => {
-                account.wake.notify_one();
+                account.hurry();
                 return Ok(None);
             }
             Room::Closed => return Ok(None),
@@ -245,7 +256,10 @@ impl Leases {
         })?;
         let charge = settlement.charge;
         state.settle(settlement);
-        account.wake.notify_one();
+        match state.waiting() >= ENOUGH_TOGETHER {
+            true => account.hurry(),
+            false => account.wake.notify_one(),
+        }
         Ok(Ok(Resolution {
             charge,
             first: true,
@@ -257,7 +271,7 @@ impl Leases {
     pub(super) fn give_back(&self, account: AccountId) {
         if let Some(account) = self.account(account) {
             lock(&account.state).close();
-            account.wake.notify_one();
+            account.hurry();
         }
     }
 
@@ -272,7 +286,7 @@ impl Leases {
         for account in accounts {
             let settled = lock(&account.state).settled();
             while !lock(&account.state).is_reported(settled) && waited < READERS_WAIT {
-                account.wake.notify_one();
+                account.hurry();
                 tokio::time::sleep(LOOK_AGAIN).await;
                 waited += LOOK_AGAIN;
             }
@@ -325,7 +339,7 @@ impl Leases {
                 break;
             }
             // A round that failed is tried again; who closes waits no longer than it lets itself.
-            let _ = tokio::time::timeout(TOGETHER, ended).await;
+            let _ = tokio::time::timeout(LOOK_AGAIN, ended).await;
         }
         self.journal.close();
         self.journal.stop_syncer();
@@ -386,6 +400,7 @@ impl Leases {
             id: new.account,
             state: Mutex::new(State::new(lease, new.amount.nanos())),
             wake: Notify::new(),
+            hurry: Notify::new(),
         });
         {
             let mut accounts = self
@@ -442,7 +457,8 @@ impl Leases {
             if lock(&account.state).has_more() {
                 account.wake.notify_one();
             }
-            tokio::time::sleep(TOGETHER).await;
+            // It makes no difference whether time is over or somebody waits.
+            let _ = tokio::time::timeout(TOGETHER, account.hurry.notified()).await;
         }
     }
 
@@ -507,7 +523,7 @@ async fn hear(mut news: NewsReader, leases: Weak<Leases>) {
         match news {
             News::Lease(account) => leases.give_back(account),
             // A recall may have been missed: the next round sees it.
-            News::Everything => leases.all().iter().for_each(|account| account.wake.notify_one()),
+            News::Everything => leases.all().iter().for_each(|account| account.hurry()),
             News::Keys | News::Account(_) => {}
         }
     }

@@ -249,6 +249,11 @@ impl State {
         self.short = self.short.max(1);
     }
 
+    /// How many calls wait for the next round.
+    pub(super) fn waiting(&self) -> usize {
+        self.ended.len()
+    }
+
     /// Whether something waits for the next round.
     pub(super) fn has_more(&self) -> bool {
         !self.ended.is_empty() || self.short > 0 || (self.closes && self.ceiling > self.spoken_for)
