@@ -9,6 +9,15 @@ pub(crate) type Applied = (i64, Vec<u8>);
 pub(crate) const APPLIED: &str =
     "SELECT version, checksum FROM _sqlx_migrations WHERE success ORDER BY version";
 
+/// Whether everything that this program has was applied, and more besides, by a later one.
+pub(crate) fn is_ahead(applied: &[Applied], known: &Migrator) -> bool {
+    let mut known = known
+        .iter()
+        .map(|migration| (migration.version, migration.checksum.to_vec()));
+    let mut applied = applied.iter();
+    known.all(|known| applied.next() == Some(&known)) && applied.next().is_some()
+}
+
 /// Compares what was applied, oldest first, with what this program has; the error says what to do.
 pub(crate) fn compare(applied: &[Applied], known: &Migrator) -> Result<(), String> {
     let known: Vec<Applied> = known

@@ -1,9 +1,14 @@
 -- Leases: what a node has taken out of an account's credits ahead of the calls that it serves. It takes holds out of it in
 -- its memory and reports the calls that have ended many at a time (docs/money.md, "Many nodes").
 
--- Which database this is, for the files that nodes keep beside it.
-CREATE TABLE installation (id BYTEA NOT NULL PRIMARY KEY);
-INSERT INTO installation VALUES (uuid_send(gen_random_uuid()));
+-- Which database this is, for the files that nodes keep beside it; and which schema a program must know at the least to use
+-- it. A migration that only adds leaves that as it is, so that nodes of the version before go on and can be started; one that
+-- takes away sets it to its own number.
+CREATE TABLE installation (
+    id           BYTEA  NOT NULL PRIMARY KEY,
+    least_schema BIGINT NOT NULL
+);
+INSERT INTO installation VALUES (uuid_send(gen_random_uuid()), 15);
 
 -- Until expires_at, by the clock of the database, the node may take holds. From reclaim_at on, when every call that it
 -- can have begun is over, others close it. round: the number of the last one; recalled: somebody else needs what is left.

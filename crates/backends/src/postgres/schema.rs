@@ -6,7 +6,7 @@ use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
 use super::error::{before_running, while_running};
 use super::pool::Pool;
-use crate::schema::{APPLIED, Applied, compare};
+use crate::schema::{APPLIED, Applied, compare, is_ahead};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/postgres");
 
@@ -25,20 +25,39 @@ pub async fn migrate(url: &str) -> Result<()> {
     })
 }
 
-/// Refuses a schema that is not the one of this program.
+/// Refuses a schema that this program cannot use: one that is behind, or so far ahead that something is gone.
 pub(super) async fn check(pool: &Pool) -> Result<()> {
-    let verdict = pool.call(|connection| Box::pin(verdict(connection))).await?;
+    let verdict = pool.call(|connection| Box::pin(usable(connection))).await?;
     verdict.map_err(|message| StorageError::new(StorageErrorKind::Unavailable, message))
+}
+
+/// Whether this program can use the schema; else what to do. A later version may have added to it.
+async fn usable(connection: &mut PgConnection) -> sqlx::Result<std::result::Result<(), String>> {
+    let same = verdict(&mut *connection).await?;
+    if same.is_ok() || !is_ahead(&applied(&mut *connection).await?, &MIGRATIONS) {
+        return Ok(same);
+    }
+    let least: i64 = sqlx::query_scalar("SELECT least_schema FROM installation")
+        .fetch_one(connection)
+        .await?;
+    let ours = MIGRATIONS.iter().map(|migration| migration.version).max();
+    match ours >= Some(least) {
+        true => Ok(Ok(())),
+        false => Ok(same),
+    }
 }
 
 /// Whether the schema is the one of this program; else what to do.
 pub(super) async fn verdict(connection: &mut PgConnection) -> sqlx::Result<std::result::Result<(), String>> {
+    Ok(compare(&applied(connection).await?, &MIGRATIONS))
+}
+
+async fn applied(connection: &mut PgConnection) -> sqlx::Result<Vec<Applied>> {
     let exists: bool = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
         .fetch_one(&mut *connection)
         .await?;
-    let applied: Vec<Applied> = match exists {
-        true => sqlx::query_as(APPLIED).fetch_all(connection).await?,
-        false => Vec::new(),
-    };
-    Ok(compare(&applied, &MIGRATIONS))
+    match exists {
+        true => sqlx::query_as(APPLIED).fetch_all(connection).await,
+        false => Ok(Vec::new()),
+    }
 }

@@ -1,11 +1,11 @@
 //! The SQLite engine: one process owns all the books.
 //!
 //! Balances and open holds live in memory. A hold or a settlement is decided there, written to the journal
-//! ([`journal`]) and answered; behind it one task ([`writer`]) takes the journal over into the database in large
+//! ([`crate::journal`]) and answered; behind it one task ([`writer`]) takes the journal over into the database in large
 //! transactions. What the process had not taken over when it died is taken over at the next start ([`recover`]).
 //! Everything else is written in the database before it is answered.
 //!
-//! Suggested reading order: [`ledger`], [`journal`], [`writer`], [`batch`], [`recover`].
+//! Suggested reading order: [`ledger`], [`crate::journal`], [`writer`], [`batch`], [`recover`].
 
 mod account;
 mod admin;

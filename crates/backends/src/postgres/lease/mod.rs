@@ -85,6 +85,8 @@ const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_se
 /// How long a read waits for what this process has to report, and between two looks.
 const READERS_WAIT: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// How long the end of the process waits for it.
+const CLOSERS_WAIT: Duration = Duration::from_secs(10);
 /// Between two looks for journal files that nobody needs.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 /// A call that costs as much waits until its hold is on the database's disk.
@@ -105,7 +107,6 @@ pub(super) struct Leases {
     /// Tells which leases are recalled; it is heard from the first lease on.
     news: Arc<dyn NewsSource>,
     hears: Once,
-    ended: Notify,
 }
 
 /// The lease of one account.
@@ -171,7 +172,6 @@ impl Leases {
             closing: AtomicBool::new(false),
             news,
             hears: Once::new(),
-            ended: Notify::new(),
         });
         let weak = Arc::downgrade(&leases);
         leases.pool.accompany(async move {
@@ -325,21 +325,18 @@ impl Leases {
         voided
     }
 
-    /// Reports everything, gives every lease back and removes the journal. Calls that run keep theirs: the next process
-    /// reports them.
+    /// Reports everything, gives every lease back and removes the journal. What runs, or cannot be reported now, is left to
+    /// the next process.
     pub(super) async fn close(&self) -> Result<()> {
         self.closing.store(true, Ordering::SeqCst);
         for account in self.all() {
             self.give_back(account.id);
         }
-        loop {
-            let ended = self.ended.notified();
-            let left = self.all();
-            if left.iter().all(|account| lock(&account.state).has_calls_only()) {
-                break;
-            }
-            // A round that failed is tried again; who closes waits no longer than it lets itself.
-            let _ = tokio::time::timeout(LOOK_AGAIN, ended).await;
+        let mut waited = Duration::ZERO;
+        let has_more = |account: &Arc<Account>| !lock(&account.state).has_calls_only();
+        while waited < CLOSERS_WAIT && self.all().iter().any(has_more) {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            waited += LOOK_AGAIN;
         }
         self.journal.close();
         self.journal.stop_syncer();
@@ -498,7 +495,6 @@ impl Leases {
         lock(&self.heat)
             .cool
             .insert(account.id, self.now().saturating_add(micros(COOL)));
-        self.ended.notify_waiters();
         true
     }
 

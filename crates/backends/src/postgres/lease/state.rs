@@ -3,7 +3,6 @@
 //! `spoken_for` is what open holds and unreported charges have of the lease, and never exceeds `ceiling`, which never exceeds
 //! what the database has for this lease. So the database can write every report, whatever became of the answers to earlier ones.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use tollgate_storage::Settlement;
@@ -53,9 +52,10 @@ pub(super) struct State {
     /// How many calls have ended, and how many of them are in the database.
     settled: u64,
     reported: u64,
-    /// Those that are not, oldest first, and those that are being reported.
+    /// Those that are to be reported, oldest first.
     ended: Vec<Call>,
-    reporting: HashMap<HoldId, (u64, Credits)>,
+    /// These and those that are being reported: their places in the journal and their charges.
+    unreported: IdMap<HoldId, (u64, Credits)>,
     /// The largest hold, and the most that was spoken for, lately.
     largest: i64,
     peak: i64,
@@ -85,7 +85,7 @@ impl State {
             settled: 0,
             reported: 0,
             ended: Vec::new(),
-            reporting: HashMap::new(),
+            unreported: IdMap::default(),
             largest: usual.max(1),
             peak: 0,
             short: 0,
@@ -122,7 +122,7 @@ impl State {
 
     /// Whether a hold of this id was taken and not reported yet.
     pub(super) fn knows(&self, id: HoldId) -> bool {
-        self.open.contains_key(&id) || self.charge_of(id).is_some()
+        self.open.contains_key(&id) || self.unreported.contains_key(&id)
     }
 
     /// Takes a hold for which there is room; answers what is left to spend.
@@ -143,6 +143,7 @@ impl State {
         if let Some(Open { seq, hold }) = self.open.remove(&settlement.hold) {
             self.spoken_for -= hold.amount.nanos() - settlement.charge.nanos();
             self.settled += 1;
+            self.unreported.insert(hold.id, (seq, settlement.charge));
             self.ended.push(Call {
                 seq,
                 hold,
@@ -153,11 +154,7 @@ impl State {
 
     /// What a call was charged that has ended and is not known to be in the database.
     pub(super) fn charge_of(&self, id: HoldId) -> Option<Credits> {
-        if let Some((_, charge)) = self.reporting.get(&id) {
-            return Some(*charge);
-        }
-        let ended = self.ended.iter().rev().find(|call| call.hold.id == id);
-        ended.map(|call| call.settlement.charge)
+        self.unreported.get(&id).map(|(_, charge)| *charge)
     }
 
     /// What the account can spend, as far as is known here.
@@ -174,10 +171,6 @@ impl State {
     /// What to say to the database now: at most `most` calls that have ended, and how large the lease is to be.
     pub(super) fn begin(&mut self, renews: bool, most: usize) -> Report {
         let calls: Vec<Call> = self.ended.drain(..self.ended.len().min(most)).collect();
-        self.reporting = calls
-            .iter()
-            .map(|call| (call.hold.id, (call.seq, call.settlement.charge)))
-            .collect();
         let charged: i64 = calls.iter().map(|call| call.settlement.charge.nanos()).sum();
         if renews {
             self.idle = if self.calls_since_renewal == 0 {
@@ -230,7 +223,9 @@ impl State {
             .iter()
             .map(|call| call.settlement.charge.nanos())
             .sum();
-        self.reporting.clear();
+        for call in &report.calls {
+            self.unreported.remove(&call.hold.id);
+        }
         self.reported += report.calls.len() as u64;
         self.spoken_for -= charged;
         self.ceiling = reply.leased;
@@ -243,7 +238,6 @@ impl State {
 
     /// The database has not answered: whether it has written the report is not known, and it is made again.
     pub(super) fn fail(&mut self, report: Report) {
-        self.reporting.clear();
         let later = std::mem::replace(&mut self.ended, report.calls);
         self.ended.extend(later);
         self.short = self.short.max(1);
@@ -291,9 +285,8 @@ impl State {
     /// The first place in the journal that is still needed.
     pub(super) fn oldest(&self) -> Option<u64> {
         let open = self.open.values().map(|open| open.seq);
-        let ended = self.ended.iter().map(|call| call.seq);
-        let reporting = self.reporting.values().map(|(seq, _)| *seq);
-        open.chain(ended).chain(reporting).min()
+        let unreported = self.unreported.values().map(|(seq, _)| *seq);
+        open.chain(unreported).min()
     }
 }
 
