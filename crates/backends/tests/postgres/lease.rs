@@ -114,7 +114,7 @@ fn nodes_spend_the_last_credit_and_no_more() {
         let spend = |place: usize, node: Storage| async move {
             let mut charged = 0;
             for number in 1.. {
-                let id = number * 16 + place as u128;
+                let id = number * 64 + place as u128;
                 match call(&node, id, 10, 10).await {
                     Ok(()) => charged += 10,
                     Err(_) => return charged,
@@ -122,7 +122,7 @@ fn nodes_spend_the_last_credit_and_no_more() {
             }
             unreachable!()
         };
-        let workers = (0..12).map(|place| spend(place, nodes[place % 3].clone()));
+        let workers = (0..50).map(|place| spend(place, nodes[place % 3].clone()));
         let charged: i64 = join_all(workers).await.into_iter().sum();
         assert_eq!(charged, 60_000);
         for node in &nodes {

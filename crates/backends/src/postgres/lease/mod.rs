@@ -275,8 +275,8 @@ impl Leases {
         }
     }
 
-    /// Returns when the calls that have ended, of one account or of all, are in the database, so that a read sees them; after
-    /// a while in any case.
+    /// Returns when the database knows of the calls that have ended here, of one account or of all, and of those that are in
+    /// flight, so that a read sees them; after a while in any case.
     pub(super) async fn report(&self, account: Option<AccountId>) {
         let accounts = match account {
             Some(account) => Vec::from_iter(self.account(account)),
@@ -284,8 +284,8 @@ impl Leases {
         };
         let mut waited = Duration::ZERO;
         for account in accounts {
-            let settled = lock(&account.state).settled();
-            while !lock(&account.state).is_reported(settled) && waited < READERS_WAIT {
+            let seen = lock(&account.state).seen();
+            while !lock(&account.state).is_told(seen) && waited < READERS_WAIT {
                 account.hurry();
                 tokio::time::sleep(LOOK_AGAIN).await;
                 waited += LOOK_AGAIN;

@@ -52,12 +52,17 @@ pub(super) struct State {
     /// How many calls have ended, and how many of them are in the database.
     settled: u64,
     reported: u64,
+    /// How many holds were taken; of how many the database knows that they are in flight, or was just being told.
+    taken: u64,
+    told: u64,
+    telling: u64,
     /// Those that are to be reported, oldest first.
     ended: Vec<Call>,
     /// These and those that are being reported: their places in the journal and their charges.
     unreported: IdMap<HoldId, (u64, Credits)>,
-    /// The largest hold, and the most that was spoken for, lately.
+    /// The largest hold, which counts half as much with each renewal; that since the last one; and the most that was spoken for.
     largest: i64,
+    largest_lately: i64,
     peak: i64,
     /// What was asked for and not there.
     short: i64,
@@ -84,9 +89,13 @@ impl State {
             open: IdMap::default(),
             settled: 0,
             reported: 0,
+            taken: 0,
+            told: 0,
+            telling: 0,
             ended: Vec::new(),
             unreported: IdMap::default(),
             largest: usual.max(1),
+            largest_lately: 0,
             peak: 0,
             short: 0,
             calls_since_renewal: 1,
@@ -112,6 +121,7 @@ impl State {
             return Room::Closed;
         }
         self.calls_since_renewal += 1;
+        self.largest_lately = self.largest_lately.max(amount);
         self.largest = self.largest.max(amount);
         if amount > self.ceiling - self.spoken_for {
             self.short = self.short.saturating_add(amount);
@@ -127,6 +137,7 @@ impl State {
 
     /// Takes a hold for which there is room; answers what is left to spend.
     pub(super) fn hold(&mut self, seq: u64, hold: Arc<Hold>) -> Credits {
+        self.taken += 1;
         self.spoken_for += hold.amount.nanos();
         self.peak = self.peak.max(self.spoken_for);
         self.open.insert(hold.id, Open { seq, hold });
@@ -203,8 +214,11 @@ impl State {
         if renews {
             self.calls_since_renewal = 0;
             self.peak = self.spoken_for;
+            self.largest = self.largest_lately.max(self.largest / 2).max(1);
+            self.largest_lately = 0;
         }
         self.round += 1;
+        self.telling = self.taken;
         Report {
             lease: self.lease,
             round: self.round,
@@ -227,6 +241,7 @@ impl State {
             self.unreported.remove(&call.hold.id);
         }
         self.reported += report.calls.len() as u64;
+        self.told = self.telling;
         self.spoken_for -= charged;
         self.ceiling = reply.leased;
         self.beside = reply.available;
@@ -253,27 +268,29 @@ impl State {
         !self.ended.is_empty() || self.short > 0 || (self.closes && self.ceiling > self.spoken_for)
     }
 
-    /// How many calls have ended.
-    pub(super) fn settled(&self) -> u64 {
-        self.settled
+    /// How many holds were taken here, and how many calls have ended.
+    pub(super) fn seen(&self) -> (u64, u64) {
+        (self.taken, self.settled)
     }
 
-    /// Whether the first so many calls that have ended are in the database.
-    pub(super) fn is_reported(&self, calls: u64) -> bool {
-        self.reported >= calls
+    /// Whether the database knows of the first so many of them.
+    pub(super) fn is_told(&self, (taken, settled): (u64, u64)) -> bool {
+        self.told >= taken && self.reported >= settled
+    }
+
+    /// Whether every call that has ended is in the database.
+    fn is_reported(&self) -> bool {
+        self.reported == self.settled
     }
 
     /// Whether nothing is left of it but calls that run.
     pub(super) fn has_calls_only(&self) -> bool {
-        self.is_reported(self.settled)
-            && !self.open.is_empty()
-            && self.closes
-            && self.ceiling <= self.spoken_for
+        self.is_reported() && !self.open.is_empty() && self.closes && self.ceiling <= self.spoken_for
     }
 
     /// Whether it is gone, with every call reported.
     pub(super) fn is_over(&self) -> bool {
-        self.was_opened && self.is_gone && self.open.is_empty() && self.is_reported(self.settled)
+        self.was_opened && self.is_gone && self.open.is_empty() && self.is_reported()
     }
 
     /// Holds whose time is over.
