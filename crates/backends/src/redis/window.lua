@@ -15,7 +15,8 @@ local wanted, counted, limit = tonumber(ARGV[5]), ARGV[6] == '1', tonumber(ARGV[
 local extra, by_time, tells = tonumber(ARGV[8]), ARGV[9] == '1', #ARGV > 9
 
 local now, deadline = tonumber(ARGV[1]), tonumber(ARGV[2])
-if now == 0 then
+local is_own_time = now == 0
+if is_own_time then
   local time = redis.call('TIME')
   now = time[1] * SECOND + time[2]
 end
@@ -28,8 +29,9 @@ local head = redis.call('HMGET', counts, 'life', 'total', 'oldest', 'newest', 'l
 local life = head[1]
 local total, oldest, newest = tonumber(head[2] or 0), tonumber(head[3] or 0), tonumber(head[4] or 0)
 local latest, logged = tonumber(head[5] or 0), tonumber(head[6] or 0)
--- A part of it was evicted, or the server's clock was set back: what is left is no window.
-if life and (redis.call('LLEN', times) ~= logged or now + SECOND < latest) then
+-- A part of it was evicted, or the server's clock was set back: what is left is no window. A time that was given may be
+-- that of a message which was overtaken.
+if life and (redis.call('LLEN', times) ~= logged or (is_own_time and now + SECOND < latest)) then
   redis.call('DEL', counts)
   life = false
 end
