@@ -10,7 +10,7 @@
 #   3. a server of our own from Debian's packages (installed when absent) on a free port, with its data in a
 #      temporary folder; it is stopped and removed at the end.
 # TOLLGATE_OWN_SERVICES=1 skips the second. Tests that stop Redis start one of their own by the name redis-server or
-# valkey-server, which is installed when absent.
+# valkey-server, which is installed when absent. So is libfaketime, by which tests set the clock of one process.
 set -euo pipefail
 
 # Debian 12's major version; its package archive holds no other.
@@ -182,6 +182,9 @@ elif [ "${TOLLGATE_OWN_SERVICES:-0}" != 1 ] && redis_answers 6379; then
   say "Redis on 127.0.0.1:6379"
 else
   start_redis
+fi
+if ! compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null; then
+  install_package libfaketime "install libfaketime where Debian does: /usr/lib/…/faketime"
 fi
 export TEST_PG_URL TEST_REDIS_URL
 status=0

@@ -23,6 +23,7 @@ pub mod self_test;
 pub mod serve;
 pub mod shutdown;
 pub mod telemetry;
+pub mod time;
 pub mod wiring;
 
 pub use config::{Config, ConfigError, Flags};

@@ -294,6 +294,12 @@ async fn start_background(
 
     let (domains, stopped) = (services.domains.clone(), until_stop(stop));
     tasks.spawn(async move {
+        let follow = domains.time.follow(&*domains.storage.engine);
+        tokio::select! { () = follow => {}, () = stopped => {} }
+    });
+
+    let (domains, stopped) = (services.domains.clone(), until_stop(stop));
+    tasks.spawn(async move {
         let chores = async {
             loop {
                 tokio::time::sleep(SWEEP_EVERY).await;

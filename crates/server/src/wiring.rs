@@ -27,6 +27,7 @@ use crate::mail;
 use crate::payments::{self, Sales};
 use crate::roster::Roster;
 use crate::secrets;
+use crate::time::TimeKeeper;
 
 /// How long what was read of a key is believed without another look. What is changed is told to every node; this bounds
 /// how late a node notices that is told nothing.
@@ -38,6 +39,8 @@ const LEASES: &str = "leases";
 pub struct Domains {
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// What it is set by.
+    pub time: TimeKeeper,
     /// Makes ids.
     pub ids: Arc<IdSource>,
     /// Everything that is kept.
@@ -92,24 +95,25 @@ pub struct Services {
 
 /// The domains of a command, which no limit concerns.
 pub async fn domains(config: &Config) -> Result<Domains> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let counting = async { Ok(Counting::alone(&clock)) };
-    domains_with(config, clock.clone(), counting, None).await
+    let time = TimeKeeper::new(config.pipeline_settings().hold_lifetime());
+    let clock = time.clock();
+    domains_with(config, time, async { Ok(Counting::alone(&clock)) }, None).await
 }
 
 /// The domains of a server.
 pub async fn serving_domains(config: &Config) -> Result<Domains> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let longest_call = config.pipeline_settings().hold_lifetime();
+    let time = TimeKeeper::new(longest_call);
+    let clock = time.clock();
     let leases = LeaseConfig::new(config.data.join(LEASES), longest_call, clock.clone());
     let leases = config.file.storage.leases.then_some(leases);
-    domains_with(config, clock.clone(), Counting::open(config, &clock), leases).await
+    domains_with(config, time, Counting::open(config, &clock), leases).await
 }
 
 /// Opens storage, then what limits are counted by, and builds the domains over them. The catalog is empty.
 async fn domains_with(
     config: &Config,
-    clock: Arc<dyn Clock>,
+    time: TimeKeeper,
     counting: impl Future<Output = Result<Counting>>,
     leases: Option<LeaseConfig>,
 ) -> Result<Domains> {
@@ -121,7 +125,9 @@ async fn domains_with(
     let http = http_client(config);
     let payments = payments::build(config, &http)?;
     let mailer = mail::build(config)?;
+    let clock = time.clock();
     let storage = open_storage(config, &clock, leases).await?;
+    time.start(&*storage.engine).await;
     let admins = Admins::new(
         TokenShape::new(&config.file.service.slug),
         pepper.clone(),
@@ -162,6 +168,7 @@ async fn domains_with(
         top_ups,
         notices,
         clock,
+        time,
         ids,
         storage,
         keys,

@@ -30,6 +30,7 @@ pub mod conformance;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tollgate_types::Timestamp;
 
 pub use account::{Account, AccountChange, AccountChanged, AccountState, AccountStore, Limits};
 pub use admin::{Admin, AdminStore, Role};
@@ -107,6 +108,11 @@ pub trait Engine: Send + Sync {
 
     /// Whether the engine answers now. Called by the readiness probe.
     async fn ping(&self) -> Result<()>;
+
+    /// The time that every process goes by that shares the database; none where there is only one.
+    async fn time(&self) -> Result<Option<Timestamp>> {
+        Ok(None)
+    }
 
     /// Returns when everything accepted so far is in the database, so that a read sees it.
     async fn flush(&self) -> Result<()>;

@@ -124,7 +124,7 @@ impl PostgresServer {
         let folder = self.folder.path().display();
         // The machine is not switched off here, so nothing has to reach the disk.
         let options = format!(
-            "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off",
+            "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off -c max_connections=300",
             self.port
         );
         let mut start = self.program("pg_ctl");

@@ -51,7 +51,15 @@ impl Proxy {
     /// # Panics
     /// When it cannot listen.
     pub async fn to(server: SocketAddr) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        Self::from(Ipv4Addr::LOCALHOST, server).await
+    }
+
+    /// The same, which begins at an address of this machine.
+    ///
+    /// # Panics
+    /// When it cannot listen there.
+    pub async fn from(here: Ipv4Addr, server: SocketAddr) -> Self {
+        let listener = TcpListener::bind((here, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (weather, seen) = watch::channel(Weather::Clear);
         let mut connections = JoinSet::new();

@@ -110,6 +110,47 @@ impl Clock for SystemClock {
     }
 }
 
+/// A clock that goes on evenly from what it was set to, whatever is done to the machine's. It starts with the machine's time.
+#[derive(Debug)]
+pub struct SteadyClock {
+    machine: SystemClock,
+    /// What it showed at the start of the monotonic clock.
+    start: AtomicI64,
+}
+
+impl Default for SteadyClock {
+    fn default() -> Self {
+        let machine = SystemClock::default();
+        let start = AtomicI64::new(machine.now().0);
+        Self { machine, start }
+    }
+}
+
+impl SteadyClock {
+    /// Sets it; answers by how many microseconds it was set forward, or back.
+    pub fn set(&self, now: Timestamp) -> i64 {
+        let forward = now.0.saturating_sub(self.now().0);
+        self.start.fetch_add(forward, Ordering::Relaxed);
+        forward
+    }
+
+    /// The machine's time, from which this one may differ.
+    pub fn machine(&self) -> Timestamp {
+        self.machine.now()
+    }
+}
+
+impl Clock for SteadyClock {
+    fn now(&self) -> Timestamp {
+        let elapsed = i64::try_from(self.monotonic_micros()).unwrap_or(i64::MAX);
+        Timestamp(self.start.load(Ordering::Relaxed).saturating_add(elapsed))
+    }
+
+    fn monotonic_micros(&self) -> u64 {
+        self.machine.monotonic_micros()
+    }
+}
+
 /// A clock that moves only when told to. For tests.
 #[derive(Debug)]
 pub struct ManualClock {
@@ -138,5 +179,26 @@ impl Clock for ManualClock {
 
     fn monotonic_micros(&self) -> u64 {
         self.micros.load(Ordering::SeqCst).max(0).cast_unsigned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Clock, SteadyClock, Timestamp};
+
+    #[test]
+    fn a_steady_clock_shows_what_it_was_set_to() {
+        let clock = SteadyClock::default();
+        assert!(clock.machine().since(clock.now()) < Duration::from_secs(5));
+        let (hour, minute) = (Duration::from_secs(3_600), Duration::from_secs(60));
+        let second = clock.now().plus(Duration::from_secs(1));
+        assert!((900_000..=1_000_000).contains(&clock.set(second)));
+        let noon = Timestamp::parse("2026-11-20T12:00:00Z").unwrap();
+        clock.set(noon);
+        assert!(clock.now() >= noon && clock.now().since(noon) < minute);
+        assert!(clock.set(noon.minus(hour)) < 0);
+        assert!(clock.now() < noon);
     }
 }

@@ -38,7 +38,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::postgres::PgConnectOptions;
 use tollgate_storage::{Engine, NewsSource, Result, Storage};
-use tollgate_types::{AccountId, Credits};
+use tollgate_types::{AccountId, Credits, Timestamp};
 
 pub use lease::LeaseConfig;
 use lease::Leases;
@@ -201,6 +201,12 @@ impl Engine for PostgresEngine {
 
     async fn ping(&self) -> Result<()> {
         self.0.pool.one(sqlx::query("SELECT 1")).await.map(drop)
+    }
+
+    async fn time(&self) -> Result<Option<Timestamp>> {
+        let now = "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT AS now";
+        let row = self.0.pool.one(sqlx::query(now)).await?;
+        Ok(Some(Timestamp::from_micros(rows::get(&row, "now")?)))
     }
 
     /// What is settled out of a lease is reported; everything else is committed before it is answered.

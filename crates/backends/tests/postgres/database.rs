@@ -19,6 +19,11 @@ pub struct TestDatabase {
 impl TestDatabase {
     /// An empty database.
     pub fn create() -> TestDatabase {
+        TestDatabase::create_on(server_url())
+    }
+
+    /// The same, on a server of the test's own.
+    pub fn create_on(server: String) -> TestDatabase {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let now = SystemClock::default().now().as_micros();
@@ -28,7 +33,6 @@ impl TestDatabase {
             .enable_all()
             .build()
             .unwrap();
-        let server = server_url();
         runtime.block_on(execute(&server, format!("CREATE DATABASE {name}")));
         TestDatabase {
             server,

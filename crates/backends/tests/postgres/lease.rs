@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 use tollgate_backends::postgres::{self, LeaseConfig, PostgresConfig};
 use tollgate_storage::audit::{Leg, TransferSubject};
 use tollgate_storage::conformance::Books;
 use tollgate_storage::{
     Balance, Cadence, HoldOutcome, LedgerAccount, NewHold, NewSubscription, Payer, Payment, Product, Storage,
 };
+use tollgate_testkit::postgres::PostgresServer;
 use tollgate_types::clock::SystemClock;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{Clock, Credits, HoldId, SubscriptionId, Timestamp};
@@ -23,8 +25,11 @@ use crate::nodes::{ACCOUNT, NOW, hold, one_account, settlement};
 
 /// A node that leases, with its journal in this directory.
 pub async fn node(database: &TestDatabase, dir: &TempDir) -> Storage {
+    node_with(database.config(), dir).await
+}
+
+async fn node_with(mut config: PostgresConfig, dir: &TempDir) -> Storage {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let mut config = database.config();
     config.leases = Some(LeaseConfig::new(
         dir.path().join("leases"),
         Duration::from_secs(600),
@@ -103,6 +108,18 @@ fn a_busy_account_is_served_out_of_a_lease() {
     });
 }
 
+/// Calls until one is refused, with numbers of its own; answers what was charged.
+async fn spend(place: usize, node: &Storage) -> i64 {
+    let mut charged = 0;
+    for number in 1.. {
+        match call(node, number * 64 + place as u128, 10, 10).await {
+            Ok(()) => charged += 10,
+            Err(_) => return charged,
+        }
+    }
+    unreachable!()
+}
+
 /// Three nodes spend an account to its last credit: what they charge is what it had, and only then they refuse.
 #[test]
 fn nodes_spend_the_last_credit_and_no_more() {
@@ -111,18 +128,7 @@ fn nodes_spend_the_last_credit_and_no_more() {
         let other = one_account(&database, 60_000).await;
         let homes = [dir(), dir(), dir()];
         let nodes = join_all(homes.iter().map(|home| node(&database, home))).await;
-        let spend = |place: usize, node: Storage| async move {
-            let mut charged = 0;
-            for number in 1.. {
-                let id = number * 64 + place as u128;
-                match call(&node, id, 10, 10).await {
-                    Ok(()) => charged += 10,
-                    Err(_) => return charged,
-                }
-            }
-            unreachable!()
-        };
-        let workers = (0..50).map(|place| spend(place, nodes[place % 3].clone()));
+        let workers = (0..50).map(|place| spend(place, &nodes[place % 3]));
         let charged: i64 = join_all(workers).await.into_iter().sum();
         assert_eq!(charged, 60_000);
         for node in &nodes {
@@ -137,6 +143,34 @@ fn nodes_spend_the_last_credit_and_no_more() {
                 .iter()
                 .any(|transfer| transfer.leg == Leg::HoldLease)
         );
+    });
+}
+
+/// The same with fifty nodes, each with connections of its own.
+#[test]
+fn fifty_nodes_spend_the_last_credit_and_no_more() {
+    let server = Runtime::new().unwrap().block_on(PostgresServer::start());
+    let database = TestDatabase::create_on(server.url());
+    database.block_on(async {
+        let other = one_account(&database, 60_000).await;
+        let homes: Vec<TempDir> = (0..50).map(|_| dir()).collect();
+        let few = PostgresConfig {
+            max_connections: 2,
+            ..database.config()
+        };
+        let nodes = homes.iter().map(|home| node_with(few.clone(), home));
+        let nodes: Vec<Storage> = join_all(nodes).await;
+        let workers = nodes.iter().enumerate().map(|(place, node)| spend(place, node));
+        let charged: i64 = join_all(workers).await.into_iter().sum();
+        assert_eq!(charged, 60_000);
+        join_all(nodes.iter().map(|node| node.engine.close()))
+            .await
+            .into_iter()
+            .for_each(Result::unwrap);
+        let books = Books::read(&other).await;
+        let book = books.of(ACCOUNT);
+        assert_eq!(book.balance(LedgerAccount::Credits), 0);
+        assert_eq!(book.balance(LedgerAccount::RevenueUsage), 60_000);
     });
 }
 

@@ -7,6 +7,9 @@ use crate::config::{Config, StorageUrl};
 use crate::control::{Command, Reply, socket};
 use crate::wiring;
 
+/// Microseconds by which two clocks may differ.
+const MOST_AHEAD: u64 = 10_000_000;
+
 /// Asks the server that has the database, else opens storage as a start would.
 pub async fn look(config: &Config, served: bool) -> Finding {
     let what = "storage";
@@ -39,18 +42,28 @@ pub async fn look(config: &Config, served: bool) -> Finding {
         StorageUrl::Sqlite(path) => {
             let remedy = "see what the message says; restore the directory from a backup when it is damaged";
             judged(
-                open(config).await,
+                open(config).await.map(drop),
                 &format!("{} can be opened", path.display()),
                 remedy,
             )
         }
         StorageUrl::Postgres(_) => {
             let remedy = "check storage.url, that the database runs and lets this machine in, and run `tollgate migrate`";
-            judged(
-                open(config).await,
-                "the PostgreSQL database answers and its schema is current",
-                remedy,
-            )
+            match open(config).await {
+                Ok(ahead) if ahead.unsigned_abs() > MOST_AHEAD => Finding::note(
+                    what,
+                    format!(
+                        "this machine's clock is {} s ahead of the database's, whose time everything goes by",
+                        ahead / 1_000_000
+                    ),
+                    "set it (timedatectl set-ntp true): certificates and logs go by this machine's",
+                ),
+                opened => judged(
+                    opened.map(drop),
+                    "the PostgreSQL database answers and its schema is current",
+                    remedy,
+                ),
+            }
         }
     }
 }
@@ -67,9 +80,11 @@ fn judged(opened: anyhow::Result<()>, fine: &str, remedy: &str) -> Finding {
     }
 }
 
-async fn open(config: &Config) -> anyhow::Result<()> {
+/// Answers by how many microseconds this machine's clock is ahead.
+async fn open(config: &Config) -> anyhow::Result<i64> {
     let domains = wiring::domains(config).await?;
     let answered = domains.storage.engine.ping().await;
     domains.storage.engine.close().await?;
-    Ok(answered?)
+    answered?;
+    Ok(domains.time.ahead())
 }

@@ -17,6 +17,7 @@ pub struct CommandLine {
     data: PathBuf,
     config: PathBuf,
     env: Vec<(String, String)>,
+    runner: Vec<String>,
 }
 
 /// How a command ended.
@@ -77,12 +78,26 @@ impl CommandLine {
             data: settings.data(),
             config: settings.file(),
             env: settings.env.clone(),
+            runner: settings.runner.clone(),
         }
     }
 
     /// The program with its place, and no variables but those of the test.
     pub(super) fn command(&self) -> Command {
-        let mut command = Command::new(&self.binary);
+        self.place(Command::new(&self.binary))
+    }
+
+    /// The same, started where the server runs.
+    pub(super) fn server_command(&self) -> Command {
+        let Some((program, arguments)) = self.runner.split_first() else {
+            return self.command();
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).arg(&self.binary);
+        self.place(command)
+    }
+
+    fn place(&self, mut command: Command) -> Command {
         let env = self.env.iter().map(|(name, value)| (name, value));
         command.env_clear().envs(env).current_dir(&self.folder);
         command

@@ -44,6 +44,8 @@ pub struct Options {
     pub storage: Storage,
     /// Variables of the process, which has no others.
     pub env: Vec<(String, String)>,
+    /// The program and its arguments that the server is started by, as on [another host](crate::network::Host::runner).
+    pub runner: Vec<String>,
 }
 
 /// A storage engine.

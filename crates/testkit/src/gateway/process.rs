@@ -35,7 +35,7 @@ impl Process {
     /// The same; what it printed instead of its address, when it does not start.
     pub(super) async fn try_start(command_line: &CommandLine, log: &Path) -> Result<Self, String> {
         let file = OpenOptions::new().create(true).append(true).open(log).unwrap();
-        let mut command = command_line.command();
+        let mut command = command_line.server_command();
         command
             .arg("serve")
             .stdin(Stdio::null())

@@ -36,6 +36,7 @@ pub(super) struct Settings {
     base: Table,
     config: Table,
     pub(super) env: Vec<(String, String)>,
+    pub(super) runner: Vec<String>,
 }
 
 impl Settings {
@@ -56,6 +57,7 @@ impl Settings {
             base,
             config: parse(&options.config),
             env,
+            runner: options.runner.clone(),
         }
     }
 

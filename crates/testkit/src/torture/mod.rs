@@ -2,7 +2,8 @@
 //! everything heals by itself, and the books are held against what the upstream counted and callers were told.
 //!
 //! What goes wrong when follows from the seed ([`schedule`]). What then happens does not: processes and network have a time of
-//! their own. A cut or silent road stands for a network that falls apart; it needs no privileges.
+//! their own. Every node is on a host of its own, in a network namespace, where that is permitted; else a silent road stands
+//! for a wire that is cut. Their clocks are set where libfaketime is installed.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,6 +17,7 @@ mod dice;
 mod load;
 mod schedule;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,8 +28,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 pub use books::Summary;
 
+use crate::clock::FakeClock;
 use crate::gateway::http::Client;
 use crate::gateway::{Database, Gateway, Options, Storage};
+use crate::network::Host;
 use crate::postgres::PostgresServer;
 use crate::proxy::{Proxy, Weather};
 use crate::redis::RedisServer;
@@ -69,26 +73,78 @@ struct Account {
     allowance: i64,
 }
 
-/// Roads from one node.
-struct Roads([Proxy; 3]);
+/// What is around one node: its host, its clock, and the roads from it.
+struct Surroundings {
+    roads: [Proxy; 3],
+    host: Option<Host>,
+    clock: Option<FakeClock>,
+}
 
-impl Roads {
-    async fn from_node(postgres: &PostgresServer, redis: &RedisServer, upstream: &FakeUpstream) -> Self {
-        Self([
-            Proxy::to(postgres.address()).await,
-            Proxy::to(redis.address()).await,
-            Proxy::to(upstream.address()).await,
-        ])
+/// The wire over which callers come; the others lead to places, in their order.
+const CALLERS_WIRE: usize = 3;
+
+impl Surroundings {
+    async fn of_node(node: usize, servers: [SocketAddr; 3]) -> Self {
+        let host = Host::make(node)
+            .inspect_err(|why| println!("no hosts: {why}"))
+            .ok();
+        let clock = FakeClock::make();
+        if clock.is_none() {
+            println!("clocks stay right: libfaketime is not installed");
+        }
+        let [postgres, redis, upstream] = Place::ALL.map(|place| {
+            let here = host
+                .as_ref()
+                .map_or(Ipv4Addr::LOCALHOST, |host| host.near(place as usize));
+            Proxy::from(here, servers[place as usize])
+        });
+        let roads = [postgres.await, redis.await, upstream.await];
+        Self { roads, host, clock }
     }
 
     fn to(&self, place: Place) -> &Proxy {
-        &self.0[place as usize]
+        &self.roads[place as usize]
+    }
+
+    /// Cuts the wire to a place, or mends it.
+    fn set_wire(&self, place: Place, is_whole: bool) {
+        match (&self.host, is_whole) {
+            (Some(host), true) => host.mend(place as usize),
+            (Some(host), false) => host.cut(place as usize),
+            (None, true) => self.to(place).set(Weather::Clear),
+            (None, false) => self.to(place).set(Weather::Still),
+        }
+    }
+
+    fn set_clock(&self, ahead: i64) {
+        if let Some(clock) = &self.clock {
+            clock.set(ahead);
+        }
+    }
+
+    fn options(&self, database: &str) -> Options {
+        let mut env = self.clock.as_ref().map(FakeClock::env).unwrap_or_default();
+        env.push(("PROVIDER_KEY".to_owned(), "sk-northwind".to_owned()));
+        Options {
+            config: self.settings(database),
+            storage: Storage::Postgres,
+            env,
+            runner: self.host.as_ref().map(Host::runner).unwrap_or_default(),
+        }
     }
 
     fn settings(&self, database: &str) -> String {
         let [postgres, redis, upstream] = Place::ALL.map(|place| self.to(place).address());
+        let listen = self
+            .host
+            .as_ref()
+            .map_or(Ipv4Addr::LOCALHOST, |host| host.far(CALLERS_WIRE));
         format!(
             r#"
+[server]
+listen = "{listen}:0"
+allow_plain_http = true
+
 [storage]
 url = "postgres://postgres@{postgres}/{database}"
 
@@ -130,7 +186,7 @@ struct World {
     gateways: [Option<Gateway>; NODES],
     /// Nodes that are being started.
     starting: JoinSet<(usize, Gateway)>,
-    roads: Vec<Roads>,
+    around: Vec<Surroundings>,
     upstream: FakeUpstream,
     redis: RedisServer,
     load: Arc<Load>,
@@ -143,16 +199,13 @@ impl World {
         let redis = RedisServer::start().await;
         let upstream = FakeUpstream::start().await;
         let database = Arc::new(Database::create_on(postgres.url()).await);
-        let (mut gateways, mut roads) = (Vec::new(), Vec::new());
-        for _ in 0..NODES {
-            let of_node = Roads::from_node(&postgres, &redis, &upstream).await;
-            let options = Options {
-                config: of_node.settings(database.name()),
-                storage: Storage::Postgres,
-                env: vec![("PROVIDER_KEY".to_owned(), "sk-northwind".to_owned())],
-            };
+        let servers = [postgres.address(), redis.address(), upstream.address()];
+        let (mut gateways, mut around) = (Vec::new(), Vec::new());
+        for node in 0..NODES {
+            let of_node = Surroundings::of_node(node, servers).await;
+            let options = of_node.options(database.name());
             gateways.push(Gateway::start_on_database(binary, options, database.clone()).await);
-            roads.push(of_node);
+            around.push(of_node);
         }
         let accounts = accounts(&gateways[0]).await;
         let nodes = gateways.iter().map(Gateway::address).collect();
@@ -166,7 +219,7 @@ impl World {
         Self {
             gateways: gateways.try_into().unwrap_or_else(|_| panic!("all were started")),
             starting: JoinSet::new(),
-            roads,
+            around,
             upstream,
             redis,
             load: Arc::new(load),
@@ -194,7 +247,9 @@ impl World {
                     gateway.signal("STOP").await;
                 }
             }
-            Fault::Road(node, place, weather) => self.roads[node].to(place).set(weather),
+            Fault::Road(node, place, weather) => self.around[node].to(place).set(weather),
+            Fault::Wire(node, place) => self.around[node].set_wire(place, false),
+            Fault::Clock(node, ahead) => self.around[node].set_clock(ahead),
         }
     }
 
@@ -214,7 +269,9 @@ impl World {
                     gateway.signal("CONT").await;
                 }
             }
-            Fault::Road(node, place, _) => self.roads[node].to(place).set(Weather::Clear),
+            Fault::Road(node, place, _) => self.around[node].to(place).set(Weather::Clear),
+            Fault::Wire(node, place) => self.around[node].set_wire(place, true),
+            Fault::Clock(node, _) => self.around[node].set_clock(0),
         }
     }
 

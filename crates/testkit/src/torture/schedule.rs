@@ -28,6 +28,10 @@ pub(super) enum Fault {
     NodeKill(usize),
     NodeFreeze(usize),
     Road(usize, Place, Weather),
+    /// Whatever travels to a place and back is lost.
+    Wire(usize, Place),
+    /// The clock is set this many seconds ahead, or behind.
+    Clock(usize, i64),
 }
 
 /// What a fault happens to. Nothing happens to it twice at once.
@@ -37,6 +41,7 @@ enum Victim {
     Redis,
     Node(usize),
     Road(usize, Place),
+    Clock(usize),
 }
 
 impl Fault {
@@ -45,7 +50,8 @@ impl Fault {
             Fault::PostgresRestart | Fault::PostgresKill => Victim::Postgres,
             Fault::RedisKill | Fault::RedisFlush | Fault::RedisFreeze => Victim::Redis,
             Fault::NodeKill(node) | Fault::NodeFreeze(node) => Victim::Node(node),
-            Fault::Road(node, place, _) => Victim::Road(node, place),
+            Fault::Road(node, place, _) | Fault::Wire(node, place) => Victim::Road(node, place),
+            Fault::Clock(node, _) => Victim::Clock(node),
         }
     }
 }
@@ -57,12 +63,16 @@ pub(super) struct Event {
     pub(super) fault: Fault,
 }
 
-/// Runs that are at least this long also freeze a node for longer than anything in it lasts.
+/// Runs that are at least this long also freeze a node, or cut it from PostgreSQL, for longer than a lease lasts.
 const LONG: Duration = Duration::from_secs(150);
+
+/// Seconds by which a clock is wrong: as after a leap, a machine that was asleep, and a wrong time zone.
+const CLOCKS: [i64; 6] = [-7_200, -60, -2, 2, 60, 7_200];
 
 fn fault(dice: &mut Dice) -> Fault {
     let node = dice.below(NODES as u64) as usize;
-    match dice.below(20) {
+    let place = Place::ALL[dice.below(3) as usize];
+    match dice.below(26) {
         0 => Fault::PostgresRestart,
         1 => Fault::PostgresKill,
         2 => Fault::RedisKill,
@@ -70,8 +80,9 @@ fn fault(dice: &mut Dice) -> Fault {
         4 => Fault::RedisFreeze,
         5..8 => Fault::NodeKill(node),
         8..10 => Fault::NodeFreeze(node),
+        10..14 => Fault::Wire(node, place),
+        14..16 => Fault::Clock(node, CLOCKS[dice.below(CLOCKS.len() as u64) as usize]),
         _ => {
-            let place = Place::ALL[dice.below(3) as usize];
             let weather = match dice.below(6) {
                 0 | 1 => Weather::Cut,
                 2 => Weather::Still,
@@ -91,7 +102,11 @@ pub(super) fn schedule(seed: u64, length: Duration) -> Vec<Event> {
     let mut at = Duration::from_secs(1);
     while at < length {
         let fault = fault(&mut dice);
-        let is_long = length >= LONG && matches!(fault, Fault::NodeFreeze(_)) && dice.below(2) == 0;
+        let can_be_long = matches!(
+            fault,
+            Fault::NodeFreeze(_) | Fault::Wire(_, Place::Postgres) | Fault::Clock(..)
+        );
+        let is_long = length >= LONG && can_be_long && dice.below(2) == 0;
         let lasts = if is_long {
             dice.within(16_000, 25_000)
         } else {
@@ -111,7 +126,7 @@ pub(super) fn schedule(seed: u64, length: Duration) -> Vec<Event> {
 mod tests {
     use std::time::Duration;
 
-    use super::{Fault, schedule};
+    use super::{Fault, Place, schedule};
 
     #[test]
     fn a_seed_is_a_schedule() {
@@ -132,5 +147,7 @@ mod tests {
         assert!(has(|fault| matches!(fault, Fault::NodeKill(_))));
         assert!(has(|fault| matches!(fault, Fault::NodeFreeze(_))));
         assert!(has(|fault| matches!(fault, Fault::Road(..))));
+        assert!(has(|fault| matches!(fault, Fault::Wire(_, Place::Postgres))));
+        assert!(has(|fault| matches!(fault, Fault::Clock(..))));
     }
 }

@@ -20,6 +20,7 @@ mod auth;
 mod azure;
 mod bad_input;
 mod bedrock;
+mod clocks;
 mod completions;
 mod counting;
 mod crash;

@@ -147,6 +147,7 @@ impl Scene {
             config: settings(upstream) + config,
             storage,
             env: vec![("PROVIDER_KEY".to_owned(), PROVIDER_KEY.to_owned())],
+            runner: Vec::new(),
         }
     }
 

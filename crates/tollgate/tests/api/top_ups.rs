@@ -32,6 +32,7 @@ fn options(stripe: &FakeUpstream, storage: Storage) -> Options {
         env: [("STRIPE_SECRET_KEY", KEY), ("STRIPE_WEBHOOK_SECRET", SECRET)]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .to_vec(),
+        runner: Vec::new(),
     }
 }
 
