@@ -11,7 +11,7 @@ use crate::scene::{CHAT, Scene, hello, metrics};
 const WRONG: i64 = 7_200;
 
 async fn wrong_node(scene: &Scene, ahead: i64) -> (Gateway, FakeClock) {
-    let clock = FakeClock::make().expect("scripts/with-services.sh installs libfaketime");
+    let clock = FakeClock::make().unwrap_or_else(|| panic!("scripts/with-services.sh installs libfaketime"));
     clock.set(ahead);
     let mut options = Scene::options(&scene.upstream, Storage::Postgres, "");
     options.env.extend(clock.env());
