@@ -2,6 +2,7 @@
 //! Only the server names them; everything else speaks to the ports.
 
 mod ids;
+mod jobs;
 mod journal;
 pub mod memory;
 pub mod moving;

@@ -10,6 +10,7 @@ pub mod counter;
 pub mod error;
 pub mod file;
 pub mod idempotency;
+pub mod job;
 pub mod key;
 pub mod ledger;
 pub mod lot;
@@ -41,6 +42,10 @@ pub use counter::{Budget, Counters, Decision};
 pub use error::{StorageError, StorageErrorKind};
 pub use file::{FileError, FileSource, NoFiles, StoredFile};
 pub use idempotency::{Claim, Claimed, IdempotencyStore, RepeatKey};
+pub use job::{
+    Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobError, JobEvent, JobFilter, JobLease, JobStep, JobStore,
+    LeasedJob, NewJob, NewJobEvent,
+};
 pub use key::{Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
 pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement, Spendable};
 pub use lot::{Lot, LotKind, LotStore, LotTerms};
@@ -94,6 +99,8 @@ pub struct Storage {
     pub subscriptions: Arc<dyn SubscriptionStore>,
     /// Requests that may be repeated.
     pub idempotency: Arc<dyn IdempotencyStore>,
+    /// Work that goes on after its request was answered.
+    pub jobs: Arc<dyn JobStore>,
     /// What others have changed.
     pub news: Arc<dyn NewsSource>,
     /// The engine as a whole.

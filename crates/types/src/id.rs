@@ -145,6 +145,17 @@ id!(
     "resp_"
 );
 
+id!(
+    /// Work that goes on after its request was answered.
+    JobId,
+    "job_"
+);
+id!(
+    /// A process that carries out jobs, from its start to its end.
+    WorkerId,
+    "worker_"
+);
+
 /// The value in 32 lower-case digits. Every request has an id in its answer, and the formatter is slow.
 fn hex(value: u128) -> [u8; 32] {
     let mut digits = [0; 32];

@@ -1,7 +1,7 @@
 //! Nouns of the domain. No IO, no async, no clock reads outside [`clock`].
 //!
 //! Suggested reading order: [`id`], [`money`], [`usage`], [`price`], [`error`], [`clock`], [`generate`], [`stream`],
-//! [`embed`], [`moderate`], [`tokenizer`], [`payment`].
+//! [`embed`], [`moderate`], [`job`], [`tokenizer`], [`payment`].
 
 pub mod clock;
 pub mod embed;
@@ -9,6 +9,7 @@ pub mod error;
 pub mod format;
 pub mod generate;
 pub mod id;
+pub mod job;
 pub mod moderate;
 pub mod money;
 pub mod payment;
@@ -21,9 +22,10 @@ pub use clock::{Clock, Timestamp};
 pub use error::{Error, ErrorCode, Retry};
 pub use format::Format;
 pub use id::{
-    AccountId, AdminId, AuditId, HoldId, KeyId, MemberId, NoticeId, RequestId, ResponseId, SubscriptionId,
-    TopUpId,
+    AccountId, AdminId, AuditId, HoldId, JobId, KeyId, MemberId, NoticeId, RequestId, ResponseId,
+    SubscriptionId, TopUpId, WorkerId,
 };
+pub use job::{JobStatus, StepState};
 pub use money::Credits;
 pub use payment::{CreditPrice, Currency, Money};
 pub use price::{PriceVersion, Prices};

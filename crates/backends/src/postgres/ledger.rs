@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sqlx::postgres::PgRow;
 use tollgate_storage::subscription::Draw;
 use tollgate_storage::{
     AuditVisitor, Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Result, Settlement,
@@ -11,7 +12,7 @@ use tollgate_storage::{
 };
 use tollgate_types::{AccountId, Credits, Timestamp, Unit};
 
-use super::pool::Pool;
+use super::pool::{Pool, Statement};
 use super::unsettled::is_passing;
 use super::{GATHERING, Node, Recalled, TRY_AGAIN};
 use super::{audit, error, lot, rows, subscription};
@@ -27,10 +28,7 @@ impl LedgerStore for Ledger {
         {
             return Ok(HoldOutcome::Held { available });
         }
-        match self.hold_exactly(&hold).await? {
-            HoldOutcome::Denied { available } => self.gather(&hold, available).await,
-            held => Ok(held),
-        }
+        self.0.hold_gathering(&hold, || self.hold_exactly(&hold)).await
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Resolution> {
@@ -124,40 +122,28 @@ impl LedgerStore for Ledger {
 impl Ledger {
     /// Takes a hold out of what the database has.
     async fn hold_exactly(&self, hold: &NewHold) -> Result<HoldOutcome> {
-        let statement = sqlx::query(
-            "SELECT held, available FROM take_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
-        );
-        let statement = statement
-            .bind(hold.account.as_u128().to_be_bytes())
-            .bind(hold.id.as_u128().to_be_bytes())
-            .bind(hold.key.map(|key| key.as_u128().to_be_bytes()))
-            .bind(hold.request.as_u128().to_be_bytes())
-            .bind(hold.amount.nanos())
-            .bind(version_column(hold.price_version))
-            .bind(hold.model.to_string())
-            .bind(hold.endpoint)
-            .bind(hold.created_at.as_micros())
-            .bind(hold.expires_at.as_micros())
-            .bind(
-                hold.not_covered_by
-                    .iter()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>(),
-            );
-        let row = self.0.pool.one(statement).await?;
-        let available = rows::credits(&row, "available")?;
-        match rows::get(&row, "held")? {
-            true => Ok(HoldOutcome::Held { available }),
-            false => Ok(HoldOutcome::Denied { available }),
-        }
+        held(&self.0.pool.one(hold_statement(hold)).await?)
     }
+}
 
-    /// A hold that is not covered by what the database has, and may be by what leases give back. It is denied at once when
-    /// not even everything that they have is enough.
-    async fn gather(&self, hold: &NewHold, available: Credits) -> Result<HoldOutcome> {
-        let (mut available, mut pause, mut waited) = (available, TRY_AGAIN[0], Duration::ZERO);
+impl Node {
+    /// Tries to hold out of what the database has. What that does not cover may be covered by what leases give back: then it is
+    /// tried again, and denied at once when not even everything that they have is enough.
+    pub(super) async fn hold_gathering<F>(
+        &self,
+        hold: &NewHold,
+        attempt: impl Fn() -> F + Send + Sync,
+    ) -> Result<HoldOutcome>
+    where
+        F: Future<Output = Result<HoldOutcome>> + Send,
+    {
+        let mut available = match attempt().await? {
+            HoldOutcome::Denied { available } => available,
+            held => return Ok(held),
+        };
+        let (mut pause, mut waited) = (TRY_AGAIN[0], Duration::ZERO);
         loop {
-            let Recalled { leased, unused } = self.0.recall(hold.account).await?;
+            let Recalled { leased, unused } = self.recall(hold.account).await?;
             let and = |more| available.checked_add(more).unwrap_or(Credits::MAX);
             if leased.is_zero() || and(leased) < hold.amount || waited >= GATHERING {
                 let available = and(unused);
@@ -166,7 +152,7 @@ impl Ledger {
             tokio::time::sleep(pause).await;
             waited += pause;
             pause = (pause * 2).min(TRY_AGAIN[1]);
-            match self.hold_exactly(hold).await? {
+            match attempt().await? {
                 HoldOutcome::Denied { available: now } => available = now,
                 held => return Ok(held),
             }
@@ -174,8 +160,43 @@ impl Ledger {
     }
 }
 
+/// What takes a hold; [`held`] reads the answer.
+pub(super) fn hold_statement(hold: &NewHold) -> Statement {
+    sqlx::query("SELECT held, available FROM take_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
+        .bind(hold.account.as_u128().to_be_bytes())
+        .bind(hold.id.as_u128().to_be_bytes())
+        .bind(hold.key.map(|key| key.as_u128().to_be_bytes()))
+        .bind(hold.request.as_u128().to_be_bytes())
+        .bind(hold.amount.nanos())
+        .bind(version_column(hold.price_version))
+        .bind(hold.model.to_string())
+        .bind(hold.endpoint)
+        .bind(hold.created_at.as_micros())
+        .bind(hold.expires_at.as_micros())
+        .bind(
+            hold.not_covered_by
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>(),
+        )
+}
+
+/// What became of a hold.
+pub(super) fn held(row: &PgRow) -> Result<HoldOutcome> {
+    let available = rows::credits(row, "available")?;
+    match rows::get(row, "held")? {
+        true => Ok(HoldOutcome::Held { available }),
+        false => Ok(HoldOutcome::Denied { available }),
+    }
+}
+
 /// Resolves a hold that the database has.
 pub(super) async fn settle_exactly(pool: &Pool, settlement: &Settlement) -> Result<Resolution> {
+    resolution(&pool.one(settle_statement(settlement)).await?)
+}
+
+/// What resolves a hold; [`resolution`] reads the answer.
+pub(super) fn settle_statement(settlement: &Settlement) -> Statement {
     let mut statement = sqlx::query(
         "SELECT charged, resolved, available
         FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
@@ -188,16 +209,19 @@ pub(super) async fn settle_exactly(pool: &Pool, settlement: &Settlement) -> Resu
     for unit in Unit::ALL {
         statement = statement.bind(quantity_column(settlement.usage.get(unit)));
     }
-    statement = statement
+    statement
         .bind(settlement.outcome.as_str())
         .bind(i64::from(settlement.estimated))
         .bind(settlement.provider.to_string())
         .bind(settlement.first_at.map(Timestamp::as_micros))
-        .bind(settlement.ended_at.as_micros());
-    let row = pool.one(statement).await?;
+        .bind(settlement.ended_at.as_micros())
+}
+
+/// What became of a resolution.
+pub(super) fn resolution(row: &PgRow) -> Result<Resolution> {
     Ok(Resolution {
-        charge: rows::credits(&row, "charged")?,
-        first: rows::get(&row, "resolved")?,
-        available: rows::credits(&row, "available")?,
+        charge: rows::credits(row, "charged")?,
+        first: rows::get(row, "resolved")?,
+        available: rows::credits(row, "available")?,
     })
 }

@@ -11,6 +11,7 @@ mod audit;
 mod audit_log;
 mod error;
 mod idempotency;
+mod job;
 mod key;
 mod lease;
 mod ledger;
@@ -135,6 +136,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         responses: Arc::new(response::Responses(pool.clone())),
         subscriptions: Arc::new(subscription::Subscriptions(node.clone())),
         idempotency: Arc::new(idempotency::Idempotency(pool.clone())),
+        jobs: Arc::new(job::Jobs(node.clone())),
         news,
         engine: Arc::new(PostgresEngine(node)),
     })

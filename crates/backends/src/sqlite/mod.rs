@@ -19,6 +19,7 @@ mod database;
 mod engine;
 mod holds;
 mod idempotency;
+mod job;
 mod key;
 mod ledger;
 mod lock;
@@ -130,6 +131,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         responses: Arc::new(engine.clone()),
         subscriptions: Arc::new(engine.clone()),
         idempotency: Arc::new(engine.clone()),
+        jobs: Arc::new(engine.clone()),
         news: Arc::new(NoNews),
         engine: Arc::new(engine),
     })
@@ -145,6 +147,7 @@ async fn start(
     let mut connection = database.writer().await?;
     database::migrate(&mut connection).await?;
     idempotency::abandon(&mut connection).await?;
+    job::abandon(&mut connection).await?;
     let recovered = recover::recover(&mut connection, &config.journal_dir, &*config.clock).await?;
     let journal = Arc::new(Journal::create(JournalConfig {
         dir: config.journal_dir,

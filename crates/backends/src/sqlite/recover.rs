@@ -17,6 +17,7 @@ use tollgate_types::{AccountId, Clock, Credits, HoldId, KeyId, RequestId, Timest
 use super::batch::{Batch, ResolvedCall};
 use super::books::{Books, Sums};
 use super::holds::Holds;
+use super::job;
 use super::statements::BatchWriter;
 use super::writer::execute;
 use crate::ids::{HoldKey, IdMap, lock};
@@ -68,8 +69,18 @@ enum Event {
     GivenBack(Refund),
 }
 
+/// Holds that are open at the start, by what becomes of them.
+#[derive(Default)]
+struct Sorted {
+    /// They are resolved now.
+    over: Vec<(Arc<Hold>, Settlement)>,
+    /// They go on: their jobs do.
+    kept: IdMap<HoldKey, Arc<Hold>>,
+}
+
 /// What is taken over from the journal.
 enum Taken {
+    Hold(Arc<Hold>),
     Call(ResolvedCall),
     Window(Window),
     Refund(Refund),
@@ -88,13 +99,24 @@ pub(super) async fn recover(
     })?;
     let stored = open_holds(connection).await?;
     let died = !clean || found.last > committed;
-    if died {
-        let (ended, open) = left.ended(connection, &stored).await?;
-        take_over(connection, ended).await?;
-        // Now the database says which weeks are open.
-        let voided = voided(&books(connection).await?, &stored, open, clock.now());
-        take_over(connection, voided).await?;
-    }
+    let open = match died {
+        true => {
+            let (ended, open) = left.ended(connection, &stored).await?;
+            take_over(connection, ended).await?;
+            open
+        }
+        false => stored.clone(),
+    };
+    let Sorted { over, kept } = sort(connection, open, died, clock.now()).await?;
+    // Now the database says which weeks are open.
+    let over = resolved(&books(connection).await?, &stored, over);
+    take_over(connection, over).await?;
+    let unstored = kept.iter().filter(|(key, _)| !stored.contains_key(key));
+    take_over(
+        connection,
+        unstored.map(|(_, hold)| Taken::Hold(hold.clone())).collect(),
+    )
+    .await?;
     let last = found.last.max(committed);
     let mark = "UPDATE journal_mark SET clean = 0, committed = $1";
     sqlx::query(mark)
@@ -105,7 +127,7 @@ pub(super) async fn recover(
     segment::remove(journal, &found).map_err(unavailable)?;
     let books = books(connection).await?;
     let holds = Holds::new(largest(connection).await?);
-    for hold in if died { IdMap::default() } else { stored }.into_values() {
+    for hold in kept.into_values() {
         let book = books
             .get(hold.account)
             .ok_or_else(|| corrupt(format!("{} has no book", hold.account)))?;
@@ -186,35 +208,56 @@ impl Left {
     }
 }
 
-/// Calls that were open, which end now. What they held of an allowance goes back to it while its week is open.
-fn voided(
-    books: &Books,
-    stored: &IdMap<HoldKey, Arc<Hold>>,
+/// The hold of a job lasts as long as the job; that of a call that was open when the process died is void.
+async fn sort(
+    connection: &mut SqliteConnection,
     open: IdMap<HoldKey, Arc<Hold>>,
+    died: bool,
     now: Timestamp,
-) -> Vec<Taken> {
-    if !open.is_empty() {
-        let held: i128 = open.values().map(|hold| i128::from(hold.amount.nanos())).sum();
-        let calls = open.len();
+) -> Result<Sorted> {
+    let mut sorted = Sorted::default();
+    let (mut calls, mut held) = (0_u64, 0_i128);
+    for (key, hold) in open {
+        match job::of_hold(connection, key).await? {
+            Some(Some(settlement)) => sorted.over.push((hold, settlement)),
+            Some(None) => drop(sorted.kept.insert(key, hold)),
+            None if died => {
+                calls += 1;
+                held += i128::from(hold.amount.nanos());
+                sorted.over.push((hold, crashed(key, now)));
+            }
+            None => drop(sorted.kept.insert(key, hold)),
+        }
+    }
+    if calls > 0 {
         tracing::warn!(calls, held_nanos = %held, "calls were open when the process died: they are void");
     }
+    Ok(sorted)
+}
+
+/// Holds that are resolved now. What they held of an allowance goes back to it while its week is open.
+fn resolved(
+    books: &Books,
+    stored: &IdMap<HoldKey, Arc<Hold>>,
+    over: Vec<(Arc<Hold>, Settlement)>,
+) -> Vec<Taken> {
     let is_over = |hold: &Hold, share: &PlanShare| {
         let book = books.get(hold.account);
         book.is_none_or(|book| !lock(&book.sums).is_open(&share.plan))
     };
-    let void = |(key, hold): (HoldKey, Arc<Hold>)| {
+    let resolve = |(hold, settlement): (Arc<Hold>, Settlement)| {
         let week = match &hold.plan {
             Some(share) if is_over(&hold, share) => Week::Closed,
             _ => Week::Open,
         };
         Taken::Call(ResolvedCall {
-            settlement: crashed(key, now),
-            is_stored: stored.contains_key(&key),
+            settlement,
+            is_stored: stored.contains_key(&(hold.account, hold.id)),
             hold,
             week,
         })
     };
-    open.into_iter().map(void).collect()
+    over.into_iter().map(resolve).collect()
 }
 
 async fn take_over(connection: &mut SqliteConnection, taken: Vec<Taken>) -> Result<()> {
@@ -223,6 +266,7 @@ async fn take_over(connection: &mut SqliteConnection, taken: Vec<Taken>) -> Resu
     while taken.peek().is_some() {
         let mut batch = Batch::default();
         taken.by_ref().take(TOGETHER).for_each(|taken| match taken {
+            Taken::Hold(hold) => batch.store(hold),
             Taken::Call(call) => batch.resolve(call),
             Taken::Window(window) => batch.open_window(window),
             Taken::Refund(refund) => batch.give_back(refund),

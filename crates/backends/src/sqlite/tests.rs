@@ -16,8 +16,8 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timest
 use super::database::migrate;
 use super::statements::BatchWriter;
 use super::{
-    Sqlite, SqliteConfig, account, admin, audit, audit_log, chain, idempotency, key, ledger, lot, member,
-    notice, price, recover, refund, report, response, subscription, usage,
+    Sqlite, SqliteConfig, account, admin, audit, audit_log, chain, idempotency, job, key, ledger, lot,
+    member, notice, price, recover, refund, report, response, subscription, usage,
 };
 
 async fn schema() -> SqliteConnection {
@@ -45,6 +45,8 @@ fn statements() -> Vec<Arc<str>> {
         audit_log::STATEMENTS,
         chain::STATEMENTS,
         idempotency::STATEMENTS,
+        job::STATEMENTS,
+        crate::jobs::STATEMENTS,
         key::STATEMENTS,
         ledger::STATEMENTS,
         lot::STATEMENTS,

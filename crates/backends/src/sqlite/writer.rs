@@ -29,6 +29,11 @@ const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_se
 pub(super) enum Command {
     /// Administrative work.
     Work(Box<dyn Work>),
+    /// Give the open hold of this place in the journal a row.
+    Store {
+        /// The place.
+        seq: u64,
+    },
     /// Take over everything that was appended before.
     Flush {
         /// Open holds as well.
@@ -138,6 +143,7 @@ impl Writer {
             self.absorb();
             let flush = commands.iter().any(Command::wants_open_holds);
             self.store_open_holds(flush);
+            self.store_holds_of(&commands);
             match self.commit(commands, closing).await {
                 Ok(()) if closing => return,
                 Ok(()) => failures = 0,
@@ -218,6 +224,16 @@ impl Writer {
                 return;
             }
             self.batch.store(oldest.remove().hold);
+        }
+    }
+
+    fn store_holds_of(&mut self, commands: &[Command]) {
+        for command in commands {
+            if let Command::Store { seq } = command
+                && let Some(unstored) = self.unstored.remove(seq)
+            {
+                self.batch.store(unstored.hold);
+            }
         }
     }
 
@@ -340,6 +356,7 @@ impl Command {
         };
         match self {
             Command::Work(work) => work.finish(copy()),
+            Command::Store { .. } => {}
             // Whoever asked may have gone away.
             Command::Flush { done, .. } | Command::Close { done } => drop(done.send(copy())),
         }

@@ -24,6 +24,7 @@ pub mod engine;
 pub mod grant;
 pub mod hold;
 pub mod idempotency;
+pub mod job;
 pub mod key;
 pub mod lot;
 pub mod member;
@@ -154,6 +155,13 @@ macro_rules! books_conformance_tests {
                 allowance_goes_back_to_its_open_week, allowance_of_a_closed_week_is_not_given_back,
                 call_without_a_row_is_not_found, survives_reopening, refunds_at_once_give_back_no_more,
                 purchase_is_taken_back, purchase_is_taken_back_in_parts, only_purchases_are_taken_back;
+            job: accepted_with_its_hold, denied_keeps_nothing, same_id_is_a_conflict,
+                jobs_are_of_one_account, listed_in_pages, leased_by_one_at_a_time, renewed_leases_go_on,
+                released_jobs_wait_until_they_are_due, who_has_least_comes_first,
+                claims_at_once_share_nothing, steps_go_one_way, an_advance_is_whole,
+                finished_with_its_settlement, failed_with_its_reason, cancelled_before_it_was_begun,
+                expired_costs_nothing, events_follow_one_another, swept_when_it_ended_long_ago,
+                survives_reopening;
             report: transfers_come_in_pages, spans_are_half_open, sums_are_of_transfers;
             audit: empty_database_shows_nothing;
         }
@@ -198,6 +206,7 @@ mod tests {
             ("grant", include_str!("grant.rs")),
             ("hold", include_str!("hold.rs")),
             ("idempotency", include_str!("idempotency.rs")),
+            ("job", include_str!("job.rs")),
             ("key", include_str!("key.rs")),
             ("lot", include_str!("lot.rs")),
             ("member", include_str!("member.rs")),

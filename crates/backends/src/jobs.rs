@@ -1,0 +1,417 @@
+//! Jobs: what both engines say to their databases, in words that both understand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sqlx::FromRow;
+use tollgate_storage::{
+    Job, JobError, JobEvent, JobLease, JobStep, LeasedJob, NewHold, NewJob, Result, Settlement, StorageError,
+    StorageErrorKind,
+};
+use tollgate_types::usage::Outcome;
+use tollgate_types::{
+    AccountId, Credits, ErrorCode, HoldId, JobId, JobStatus, KeyId, RequestId, StepState, Timestamp, Unit,
+    Usage, WorkerId,
+};
+
+use crate::rows::{corrupt, id_from, quantity_from};
+
+pub(crate) const INSERT: &str = "INSERT INTO job (account_id, id, key_id, request_id, hold_id, kind, model, status, phase, \
+    body, start_by, due_at, created_at, cancel_requested, epoch, deaths, last_event, usage) \
+    SELECT id, $2, $3, $4, $5, $6, $7, 'queued', '', $8, $9, $10, $10, 0, 0, 0, 0, '{}' FROM account WHERE id = $1";
+pub(crate) const GET: &str = "SELECT * FROM job WHERE account_id = $1 AND id = $2";
+pub(crate) const LIST: &str = "SELECT * FROM job WHERE account_id = $1 AND id < $2 AND kind = COALESCE($3, kind) \
+    AND status = COALESCE($4, status) ORDER BY id DESC LIMIT $5";
+pub(crate) const STEPS: &str = "SELECT * FROM job_step WHERE account_id = $1 AND job_id = $2 ORDER BY number";
+pub(crate) const EVENTS: &str = "SELECT * FROM job_event WHERE account_id = $1 AND job_id = $2 AND sequence > $3 \
+    ORDER BY sequence LIMIT $4";
+
+/// Who waits, the next of everybody before the second of anybody, counting what runs.
+pub(crate) const CLAIM: &str = "UPDATE job SET worker = $1, epoch = epoch + 1, lease_until = $3, status = 'in_progress', \
+    deaths = CASE WHEN worker IS NULL THEN deaths ELSE deaths + 1 END, started_at = COALESCE(started_at, $2), \
+    last_event = CASE WHEN started_at IS NULL THEN last_event + 1 ELSE last_event END \
+    FROM (SELECT owner, chosen FROM ( \
+            SELECT waiting.account_id AS owner, waiting.id AS chosen, \
+                row_number() OVER (PARTITION BY waiting.account_id ORDER BY waiting.id) + COALESCE(running, 0) AS place \
+            FROM job AS waiting \
+            LEFT JOIN (SELECT account_id, count(*) AS running FROM job \
+                WHERE status = 'in_progress' AND lease_until > $2 GROUP BY account_id) AS busy \
+                ON busy.account_id = waiting.account_id \
+            WHERE waiting.status IN ('queued', 'in_progress') AND waiting.due_at <= $2 \
+                AND (waiting.lease_until IS NULL OR waiting.lease_until <= $2) \
+                AND (waiting.status <> 'queued' OR waiting.start_by IS NULL OR waiting.start_by > $2) \
+        ) AS placed WHERE place <= $5 ORDER BY place, chosen LIMIT $4) AS next \
+    WHERE account_id = next.owner AND id = next.chosen AND status IN ('queued', 'in_progress') \
+        AND (lease_until IS NULL OR lease_until <= $2) RETURNING *";
+
+pub(crate) const RENEW: &str = "UPDATE job SET lease_until = $2 WHERE worker = $1 AND lease_until IS NOT NULL \
+    RETURNING id, cancel_requested";
+pub(crate) const ADVANCE: &str = "UPDATE job SET phase = COALESCE($5, phase), progress = COALESCE($6, progress), \
+    last_event = last_event + $7, deaths = CASE WHEN $8 = 1 THEN 0 ELSE deaths END \
+    WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress' RETURNING last_event";
+pub(crate) const RELEASE: &str = "UPDATE job SET worker = NULL, lease_until = NULL, due_at = $5 \
+    WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress'";
+pub(crate) const STEP: &str = "SELECT * FROM job_step WHERE account_id = $1 AND job_id = $2 AND number = $3";
+pub(crate) const WRITE_STEP: &str = "INSERT INTO job_step (account_id, job_id, number, state, attempt, handle, outcome, \
+    updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (account_id, job_id, number) DO UPDATE SET \
+    state = excluded.state, attempt = excluded.attempt, handle = excluded.handle, outcome = excluded.outcome, \
+    updated_at = excluded.updated_at";
+pub(crate) const WRITE_EVENT: &str = "INSERT INTO job_event (account_id, job_id, sequence, kind, body, at) \
+    VALUES ($1, $2, $3, $4, $5, $6)";
+
+/// Ends a job that its worker carries out.
+pub(crate) const FINISH: &str = "UPDATE job SET status = $3, result = $4, error_code = $5, error_message = $6, \
+    error_param = $7, charge = $8, overrun = $9, usage = $10, outcome = $11, estimated = $12, provider = $13, \
+    first_at = $14, completed_at = $15, last_event = last_event + $16, \
+    progress = CASE WHEN $3 = 'completed' THEN 100 ELSE progress END, lease_until = NULL \
+    WHERE account_id = $1 AND id = $2 AND worker = $17 AND epoch = $18 AND status = 'in_progress' RETURNING last_event";
+/// Ends a job that nobody has begun; it costs nothing.
+pub(crate) const END_QUEUED: &str = "UPDATE job SET status = $3, charge = 0, overrun = 0, outcome = $4, estimated = 0, \
+    provider = '', completed_at = $5, last_event = last_event + 1, cancel_requested = $6 \
+    WHERE account_id = $1 AND id = $2 AND status = 'queued' RETURNING *";
+pub(crate) const REQUEST_CANCEL: &str = "UPDATE job SET cancel_requested = 1 WHERE account_id = $1 AND id = $2 \
+    AND status = 'in_progress' RETURNING *";
+pub(crate) const OVERDUE: &str = "SELECT account_id, id FROM job WHERE status = 'queued' AND start_by <= $1 \
+    ORDER BY start_by LIMIT $2";
+pub(crate) const ENDED: &str =
+    "SELECT account_id, id FROM job WHERE completed_at < $1 ORDER BY completed_at LIMIT $2";
+pub(crate) const FORGET: [&str; 3] = [
+    "DELETE FROM job_event WHERE account_id = $1 AND job_id = $2",
+    "DELETE FROM job_step WHERE account_id = $1 AND job_id = $2",
+    "DELETE FROM job WHERE account_id = $1 AND id = $2",
+];
+
+/// Every statement of this file.
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] = &[
+    INSERT,
+    GET,
+    LIST,
+    STEPS,
+    EVENTS,
+    CLAIM,
+    RENEW,
+    ADVANCE,
+    RELEASE,
+    STEP,
+    WRITE_STEP,
+    WRITE_EVENT,
+    FINISH,
+    END_QUEUED,
+    REQUEST_CANCEL,
+    OVERDUE,
+    ENDED,
+    FORGET[0],
+    FORGET[1],
+    FORGET[2],
+];
+
+/// A statement about one job of an account, for any engine.
+macro_rules! of_job {
+    ($statement:expr, $account:expr, $job:expr) => {
+        sqlx::query($statement)
+            .bind($crate::rows::id_bytes($account.as_u128()))
+            .bind($crate::rows::id_bytes($job.as_u128()))
+    };
+}
+
+/// A statement about a job that is leased: [`of_job!`] with the worker and the epoch.
+macro_rules! of_lease {
+    ($statement:expr, $lease:expr) => {
+        $crate::jobs::of_job!($statement, $lease.account, $lease.job)
+            .bind($crate::rows::id_bytes($lease.worker.as_u128()))
+            .bind($crate::rows::quantity_column($lease.epoch))
+    };
+}
+
+/// Binds a new job to [`INSERT`].
+macro_rules! bind_job {
+    ($job:expr, $hold:expr) => {
+        $crate::jobs::of_job!($crate::jobs::INSERT, $hold.account, $job.id)
+            .bind($hold.key.map(|key| $crate::rows::id_bytes(key.as_u128())))
+            .bind($crate::rows::id_bytes($hold.request.as_u128()))
+            .bind($crate::rows::id_bytes($hold.id.as_u128()))
+            .bind($job.kind.to_string())
+            .bind($hold.model.to_string())
+            .bind($job.body.clone())
+            .bind($job.start_by.map(tollgate_types::Timestamp::as_micros))
+            .bind($hold.created_at.as_micros())
+    };
+}
+
+/// Binds a step to [`WRITE_STEP`].
+macro_rules! bind_step {
+    ($lease:expr, $step:expr, $at:expr) => {
+        $crate::jobs::of_job!($crate::jobs::WRITE_STEP, $lease.account, $lease.job)
+            .bind(i64::from($step.number))
+            .bind($step.state.as_str())
+            .bind(i64::from($step.attempt))
+            .bind($step.handle.clone())
+            .bind($step.outcome.clone())
+            .bind($at.as_micros())
+    };
+}
+
+/// Binds an event to [`WRITE_EVENT`].
+macro_rules! bind_event {
+    ($account:expr, $job:expr, $sequence:expr, $event:expr, $at:expr) => {
+        $crate::jobs::of_job!($crate::jobs::WRITE_EVENT, $account, $job)
+            .bind($sequence)
+            .bind($event.kind.to_string())
+            .bind($event.body.clone())
+            .bind($at.as_micros())
+    };
+}
+
+/// Binds the end of a job to [`FINISH`]; `$events` is how many are told of it.
+macro_rules! bind_end {
+    ($lease:expr, $end:expr, $events:expr) => {{
+        let (end, settlement): (&tollgate_storage::JobEnd, _) = (&$end, &$end.settlement);
+        let error = end.error.as_ref();
+        $crate::jobs::of_job!($crate::jobs::FINISH, $lease.account, $lease.job)
+            .bind(end.status.as_str())
+            .bind(end.result.clone())
+            .bind(error.map(|error| error.code.as_str()))
+            .bind(error.map(|error| error.message.clone()))
+            .bind(error.and_then(|error| error.param.clone()))
+            .bind(settlement.charge.nanos())
+            .bind(settlement.overrun.nanos())
+            .bind($crate::jobs::usage_column(&settlement.usage))
+            .bind(settlement.outcome.as_str())
+            .bind(i64::from(settlement.estimated))
+            .bind(settlement.provider.to_string())
+            .bind(settlement.first_at.map(tollgate_types::Timestamp::as_micros))
+            .bind(settlement.ended_at.as_micros())
+            .bind($events)
+            .bind($crate::rows::id_bytes($lease.worker.as_u128()))
+            .bind($crate::rows::quantity_column($lease.epoch))
+    }};
+}
+
+pub(crate) use {bind_end, bind_event, bind_job, bind_step, of_job, of_lease};
+
+/// The hold of a job lasts as long as the job.
+pub(crate) fn lasting(hold: NewHold) -> NewHold {
+    NewHold {
+        expires_at: Timestamp::from_micros(i64::MAX),
+        ..hold
+    }
+}
+
+/// How the hold of a job is resolved that nobody has begun.
+pub(crate) fn unbegun(account: AccountId, hold: HoldId, outcome: Outcome, at: Timestamp) -> Settlement {
+    Settlement {
+        hold,
+        account,
+        charge: Credits::ZERO,
+        overrun: Credits::ZERO,
+        usage: Usage::ZERO,
+        outcome,
+        estimated: false,
+        provider: Arc::from(""),
+        first_at: None,
+        ended_at: at,
+    }
+}
+
+/// The lease is void.
+pub(crate) fn void(lease: JobLease) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::Conflict,
+        format!("the lease of {} is void", lease.job),
+    )
+}
+
+/// Quantities as a column: JSON by the names of the classes.
+pub(crate) fn usage_column(usage: &Usage) -> String {
+    let quantities: BTreeMap<&str, u64> = usage.iter().map(|(unit, count)| (unit.as_str(), count)).collect();
+    serde_json::to_string(&quantities).unwrap_or_default()
+}
+
+fn usage_from(column: &str) -> Result<Usage> {
+    let unreadable = || corrupt(format!("a usage of '{column}'"));
+    let quantities: BTreeMap<String, u64> = serde_json::from_str(column).map_err(|_| unreadable())?;
+    quantities
+        .iter()
+        .try_fold(Usage::ZERO, |usage, (name, quantity)| {
+            let unit = Unit::parse(name).ok_or_else(unreadable)?;
+            Ok(usage.with(unit, *quantity))
+        })
+}
+
+/// A row of `job`.
+#[derive(FromRow)]
+pub(crate) struct JobColumns {
+    account_id: Vec<u8>,
+    id: Vec<u8>,
+    key_id: Option<Vec<u8>>,
+    request_id: Vec<u8>,
+    hold_id: Vec<u8>,
+    kind: String,
+    model: String,
+    status: String,
+    phase: String,
+    progress: Option<i64>,
+    body: Vec<u8>,
+    result: Option<Vec<u8>>,
+    error_code: Option<String>,
+    error_message: Option<String>,
+    error_param: Option<String>,
+    start_by: Option<i64>,
+    created_at: i64,
+    started_at: Option<i64>,
+    completed_at: Option<i64>,
+    cancel_requested: i64,
+    worker: Option<Vec<u8>>,
+    epoch: i64,
+    deaths: i64,
+    last_event: i64,
+    charge: Option<i64>,
+    overrun: Option<i64>,
+    usage: String,
+    outcome: Option<String>,
+    estimated: Option<i64>,
+    provider: Option<String>,
+    first_at: Option<i64>,
+}
+
+impl JobColumns {
+    /// The job with its lease; its steps are read apart.
+    pub(crate) fn leased(self) -> Result<LeasedJob> {
+        let worker = self.worker.as_deref().map(id_from).transpose()?;
+        let (epoch, deaths) = (quantity_from(self.epoch)?, self.deaths);
+        let job = Job::try_from(self)?;
+        Ok(LeasedJob {
+            lease: JobLease {
+                account: job.account,
+                job: job.terms.id,
+                worker: WorkerId::from_u128(worker.ok_or_else(|| corrupt("a lease of nobody"))?),
+                epoch,
+            },
+            deaths: u32::try_from(deaths).map_err(|_| corrupt(format!("{deaths} deaths")))?,
+            steps: Vec::new(),
+            job,
+        })
+    }
+
+    /// Whether it is the lease under which the job has ended.
+    pub(crate) fn ended_under(&self, lease: JobLease) -> bool {
+        self.charge.is_some()
+            && self.worker.as_deref() == Some(&lease.worker.as_u128().to_be_bytes()[..])
+            && u64::try_from(self.epoch) == Ok(lease.epoch)
+    }
+
+    /// How its hold is resolved; none until it has ended.
+    pub(crate) fn settlement(&self) -> Result<Option<Settlement>> {
+        let (Some(charge), Some(overrun), Some(outcome), Some(ended_at)) =
+            (self.charge, self.overrun, &self.outcome, self.completed_at)
+        else {
+            return Ok(None);
+        };
+        let outcome = Outcome::parse(outcome).ok_or_else(|| corrupt(format!("the outcome '{outcome}'")))?;
+        Ok(Some(Settlement {
+            hold: HoldId::from_u128(id_from(&self.hold_id)?),
+            account: AccountId::from_u128(id_from(&self.account_id)?),
+            charge: Credits::from_nanos(charge),
+            overrun: Credits::from_nanos(overrun),
+            usage: usage_from(&self.usage)?,
+            outcome,
+            estimated: self.estimated == Some(1),
+            provider: self.provider.as_deref().unwrap_or_default().into(),
+            first_at: self.first_at.map(Timestamp::from_micros),
+            ended_at: Timestamp::from_micros(ended_at),
+        }))
+    }
+}
+
+impl TryFrom<JobColumns> for Job {
+    type Error = StorageError;
+
+    fn try_from(columns: JobColumns) -> Result<Job> {
+        let unknown = |what: &str, name: &str| corrupt(format!("{what} '{name}'"));
+        let key = columns.key_id.as_deref().map(id_from).transpose()?;
+        let status = JobStatus::parse(&columns.status);
+        let error = columns.error_code.map(|name| {
+            let code = ErrorCode::ALL.iter().find(|code| code.as_str() == name);
+            Ok(JobError {
+                code: *code.ok_or_else(|| unknown("an error", &name))?,
+                message: columns.error_message.unwrap_or_default(),
+                param: columns.error_param,
+            })
+        });
+        let progress = columns.progress.map(u8::try_from).transpose();
+        Ok(Job {
+            terms: NewJob {
+                id: JobId::from_u128(id_from(&columns.id)?),
+                kind: columns.kind.into(),
+                body: columns.body,
+                start_by: columns.start_by.map(Timestamp::from_micros),
+            },
+            account: AccountId::from_u128(id_from(&columns.account_id)?),
+            key: key.map(KeyId::from_u128),
+            request: RequestId::from_u128(id_from(&columns.request_id)?),
+            hold: HoldId::from_u128(id_from(&columns.hold_id)?),
+            model: columns.model.into(),
+            status: status.ok_or_else(|| unknown("the status", &columns.status))?,
+            phase: columns.phase.into(),
+            progress: progress.map_err(|_| corrupt("a progress"))?,
+            result: columns.result,
+            error: error.transpose()?,
+            cancel_requested: columns.cancel_requested != 0,
+            created_at: Timestamp::from_micros(columns.created_at),
+            started_at: columns.started_at.map(Timestamp::from_micros),
+            completed_at: columns.completed_at.map(Timestamp::from_micros),
+            charge: columns.charge.map(Credits::from_nanos),
+            usage: usage_from(&columns.usage)?,
+            last_event: quantity_from(columns.last_event)?,
+        })
+    }
+}
+
+/// A row of `job_step`.
+#[derive(FromRow)]
+pub(crate) struct StepColumns {
+    number: i64,
+    state: String,
+    attempt: i64,
+    handle: Vec<u8>,
+    outcome: Vec<u8>,
+}
+
+impl TryFrom<StepColumns> for JobStep {
+    type Error = StorageError;
+
+    fn try_from(columns: StepColumns) -> Result<JobStep> {
+        let number = |column: i64| u32::try_from(column).map_err(|_| corrupt(format!("a step {column}")));
+        let state = StepState::parse(&columns.state);
+        Ok(JobStep {
+            number: number(columns.number)?,
+            state: state.ok_or_else(|| corrupt(format!("the state '{}'", columns.state)))?,
+            attempt: number(columns.attempt)?,
+            handle: columns.handle,
+            outcome: columns.outcome,
+        })
+    }
+}
+
+/// A row of `job_event`.
+#[derive(FromRow)]
+pub(crate) struct JobEventColumns {
+    sequence: i64,
+    kind: String,
+    body: Vec<u8>,
+    at: i64,
+}
+
+impl TryFrom<JobEventColumns> for JobEvent {
+    type Error = StorageError;
+
+    fn try_from(columns: JobEventColumns) -> Result<JobEvent> {
+        Ok(JobEvent {
+            sequence: quantity_from(columns.sequence)?,
+            kind: columns.kind.into(),
+            body: columns.body,
+            at: Timestamp::from_micros(columns.at),
+        })
+    }
+}

@@ -1,0 +1,359 @@
+//! Jobs. A job and its hold, and its end and the resolution of its hold, are one transaction.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use sqlx::postgres::PgRow;
+use sqlx::{Connection, FromRow, PgConnection};
+use tollgate_storage::{
+    HoldOutcome, Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobEvent, JobFilter, JobLease, JobStep,
+    JobStore, LeasedJob, NewHold, NewJob, NewJobEvent, Resolution, Result, StorageError,
+};
+use tollgate_types::usage::Outcome;
+use tollgate_types::{AccountId, JobId, JobStatus, Timestamp, WorkerId};
+
+use super::error::{corrupt, while_running};
+use super::ledger::{held, hold_statement, resolution, settle_statement};
+use super::pool::Statement;
+use super::subscription::execute;
+use super::{Node, rows};
+use crate::jobs::{
+    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, JobColumns, JobEventColumns, LIST, OVERDUE,
+    RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job, bind_step,
+    lasting, of_job, of_lease, unbegun, void,
+};
+use crate::rows::{id_bytes, page_edge, quantity_column};
+
+/// Claims follow one another, so that no account gets more at once than it may: any number that no other lock has.
+const ONE_CLAIM_AT_A_TIME: &str = "SELECT pg_advisory_xact_lock(7021860144)";
+
+pub(super) struct Jobs(pub(super) Arc<Node>);
+
+#[async_trait]
+impl JobStore for Jobs {
+    async fn accept(&self, job: NewJob, hold: NewHold) -> Result<HoldOutcome> {
+        let hold = lasting(hold);
+        self.0
+            .hold_gathering(&hold, || self.try_accept(&job, &hold))
+            .await
+    }
+
+    async fn get(&self, account: AccountId, id: JobId) -> Result<Option<Job>> {
+        let row = self.0.pool.optional(of_job!(GET, account, id)).await?;
+        row.as_ref().map(job).transpose()
+    }
+
+    async fn list(&self, account: AccountId, filter: JobFilter, limit: u32) -> Result<Vec<Job>> {
+        let statement = sqlx::query(LIST)
+            .bind(id_bytes(account.as_u128()))
+            .bind(page_edge(filter.before.map(JobId::as_u128), u8::MAX))
+            .bind(filter.kind)
+            .bind(filter.status.map(JobStatus::as_str))
+            .bind(i64::from(limit));
+        self.0.pool.all(statement).await?.iter().map(job).collect()
+    }
+
+    async fn claim(&self, claim: JobClaim) -> Result<Vec<LeasedJob>> {
+        self.transact(move |connection| Box::pin(claim_some(connection, claim)))
+            .await
+    }
+
+    async fn renew(&self, worker: WorkerId, until: Timestamp) -> Result<Vec<JobId>> {
+        let statement = sqlx::query(RENEW)
+            .bind(id_bytes(worker.as_u128()))
+            .bind(until.as_micros());
+        let mut cancelled = Vec::new();
+        for row in self.0.pool.all(statement).await? {
+            if rows::get::<i64>(&row, "cancel_requested")? != 0 {
+                cancelled.push(JobId::from_u128(rows::id(&row, "id")?));
+            }
+        }
+        Ok(cancelled)
+    }
+
+    async fn advance(&self, lease: JobLease, advance: JobAdvance, at: Timestamp) -> Result<()> {
+        self.transact(move |connection| Box::pin(write_advance(connection, lease, advance, at)))
+            .await
+    }
+
+    async fn release(&self, lease: JobLease, due: Timestamp) -> Result<()> {
+        let statement = of_lease!(RELEASE, lease).bind(due.as_micros());
+        match self.0.pool.execute(statement).await? {
+            0 => Err(void(lease)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn finish(&self, lease: JobLease, end: JobEnd) -> Result<Resolution> {
+        self.transact(move |connection| Box::pin(finish(connection, lease, end)))
+            .await
+    }
+
+    async fn cancel(&self, account: AccountId, id: JobId, at: Timestamp) -> Result<JobCancel> {
+        self.transact(move |connection| Box::pin(cancel(connection, account, id, at)))
+            .await
+    }
+
+    async fn events(&self, account: AccountId, id: JobId, after: u64, limit: u32) -> Result<Vec<JobEvent>> {
+        let statement = of_job!(EVENTS, account, id)
+            .bind(quantity_column(after))
+            .bind(i64::from(limit));
+        let found = self.0.pool.all(statement).await?;
+        found.iter().map(rows::whole::<JobEventColumns, _>).collect()
+    }
+
+    async fn expire(&self, now: Timestamp, limit: u32) -> Result<u64> {
+        let mut expired = 0;
+        for (account, id) in self.ids(OVERDUE, now, limit).await? {
+            let end = (JobStatus::Expired, Outcome::Timeout);
+            let ended = self
+                .transact(move |connection| Box::pin(end_queued(connection, account, id, end, now)))
+                .await?;
+            expired += u64::from(ended.is_some());
+        }
+        Ok(expired)
+    }
+
+    async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64> {
+        let ended = self.ids(ENDED, before, limit).await?;
+        let swept = u64::try_from(ended.len()).map_err(corrupt)?;
+        self.transact(move |connection| Box::pin(forget(connection, ended)))
+            .await?;
+        Ok(swept)
+    }
+}
+
+impl Jobs {
+    async fn try_accept(&self, job: &NewJob, hold: &NewHold) -> Result<HoldOutcome> {
+        let (job, hold) = (job.clone(), hold.clone());
+        self.transact(move |connection| Box::pin(accept(connection, job, hold)))
+            .await
+    }
+
+    async fn ids(
+        &self,
+        statement: &'static str,
+        at: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<(AccountId, JobId)>> {
+        let statement = sqlx::query(statement).bind(at.as_micros()).bind(i64::from(limit));
+        let both = |row: PgRow| {
+            let (account, job) = (rows::id(&row, "account_id")?, rows::id(&row, "id")?);
+            Ok((AccountId::from_u128(account), JobId::from_u128(job)))
+        };
+        self.0.pool.all(statement).await?.into_iter().map(both).collect()
+    }
+
+    /// Does the work in a transaction, which is undone when it fails.
+    async fn transact<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+    {
+        self.0
+            .pool
+            .call(|connection| Box::pin(within_transaction(connection, work)))
+            .await?
+    }
+}
+
+async fn within_transaction<T, F>(connection: &mut PgConnection, work: F) -> sqlx::Result<Result<T>>
+where
+    F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send,
+{
+    let mut transaction = connection.begin().await?;
+    let outcome = work(&mut transaction).await;
+    match outcome {
+        Ok(_) => transaction.commit().await?,
+        Err(_) => transaction.rollback().await?,
+    }
+    Ok(outcome)
+}
+
+fn job(row: &PgRow) -> Result<Job> {
+    rows::whole::<JobColumns, _>(row)
+}
+
+async fn optional(connection: &mut PgConnection, statement: Statement) -> Result<Option<PgRow>> {
+    statement.fetch_optional(connection).await.map_err(while_running)
+}
+
+/// A denied hold has written nothing, so there is nothing to undo.
+async fn accept(connection: &mut PgConnection, job: NewJob, hold: NewHold) -> Result<HoldOutcome> {
+    let row = hold_statement(&hold)
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(while_running)?;
+    let outcome = held(&row)?;
+    if let HoldOutcome::Held { .. } = outcome {
+        execute(connection, bind_job!(job, hold)).await?;
+        let told = [NewJobEvent::became(JobStatus::Queued)];
+        tell(connection, (hold.account, job.id), 1, &told, hold.created_at).await?;
+        let count = "UPDATE job SET last_event = 1 WHERE account_id = $1 AND id = $2";
+        execute(connection, of_job!(count, hold.account, job.id)).await?;
+    }
+    Ok(outcome)
+}
+
+async fn claim_some(connection: &mut PgConnection, claim: JobClaim) -> Result<Vec<LeasedJob>> {
+    execute(connection, sqlx::query(ONE_CLAIM_AT_A_TIME)).await?;
+    let statement = sqlx::query(CLAIM)
+        .bind(id_bytes(claim.worker.as_u128()))
+        .bind(claim.now.as_micros())
+        .bind(claim.until.as_micros())
+        .bind(i64::from(claim.limit))
+        .bind(i64::from(claim.per_account));
+    let found = statement
+        .fetch_all(&mut *connection)
+        .await
+        .map_err(while_running)?;
+    let mut claimed = Vec::with_capacity(found.len());
+    for row in found {
+        let mut leased = JobColumns::from_row(&row).map_err(corrupt)?.leased()?;
+        let job = &leased.job;
+        if leased.lease.epoch == 1 {
+            let began = [NewJobEvent::became(JobStatus::InProgress)];
+            let sequence = quantity_column(job.last_event);
+            tell(
+                connection,
+                (job.account, job.terms.id),
+                sequence,
+                &began,
+                claim.now,
+            )
+            .await?;
+        }
+        let steps = of_job!(STEPS, job.account, job.terms.id)
+            .fetch_all(&mut *connection)
+            .await
+            .map_err(while_running)?;
+        leased.steps = steps
+            .iter()
+            .map(rows::whole::<StepColumns, _>)
+            .collect::<Result<_>>()?;
+        claimed.push(leased);
+    }
+    Ok(claimed)
+}
+
+async fn write_advance(
+    connection: &mut PgConnection,
+    lease: JobLease,
+    advance: JobAdvance,
+    at: Timestamp,
+) -> Result<()> {
+    let count = i64::try_from(advance.events.len()).map_err(corrupt)?;
+    let statement = of_lease!(ADVANCE, lease)
+        .bind(advance.phase.as_deref().map(str::to_owned))
+        .bind(advance.progress.map(i64::from))
+        .bind(count)
+        .bind(i64::from(advance.step.is_some()));
+    let last = last_event(optional(connection, statement).await?, lease)?;
+    let first = last - count + 1;
+    tell(connection, (lease.account, lease.job), first, &advance.events, at).await?;
+    let Some(step) = advance.step else {
+        return Ok(());
+    };
+    let statement = of_job!(STEP, lease.account, lease.job).bind(i64::from(step.number));
+    let before = optional(connection, statement).await?;
+    let before: Option<JobStep> = before.as_ref().map(rows::whole::<StepColumns, _>).transpose()?;
+    step.check_after(before.as_ref())?;
+    execute(connection, bind_step!(lease, step, at)).await
+}
+
+/// A job that has ended under the same lease before stays as it is; its hold answers the first result.
+async fn finish(connection: &mut PgConnection, lease: JobLease, end: JobEnd) -> Result<Resolution> {
+    let before = optional(connection, of_job!(GET, lease.account, lease.job)).await?;
+    let before = before.as_ref().map(JobColumns::from_row).transpose();
+    if !before.map_err(corrupt)?.is_some_and(|job| job.ended_under(lease)) {
+        let mut events = end.events.clone();
+        events.push(NewJobEvent::became(end.status));
+        let count = i64::try_from(events.len()).map_err(corrupt)?;
+        let ended = optional(connection, bind_end!(lease, end, count)).await?;
+        let first = last_event(ended, lease)? - count + 1;
+        let at = end.settlement.ended_at;
+        tell(connection, (lease.account, lease.job), first, &events, at).await?;
+    }
+    let settled = settle_statement(&end.settlement)
+        .fetch_one(connection)
+        .await
+        .map_err(while_running)?;
+    resolution(&settled)
+}
+
+fn last_event(row: Option<PgRow>, lease: JobLease) -> Result<i64> {
+    rows::get(&row.ok_or_else(|| void(lease))?, "last_event")
+}
+
+async fn cancel(
+    connection: &mut PgConnection,
+    account: AccountId,
+    id: JobId,
+    at: Timestamp,
+) -> Result<JobCancel> {
+    let end = (JobStatus::Cancelled, Outcome::Cancelled);
+    if let Some(job) = end_queued(connection, account, id, end, at).await? {
+        return Ok(JobCancel::Cancelled(Box::new(job)));
+    }
+    let requested = optional(connection, of_job!(REQUEST_CANCEL, account, id)).await?;
+    if let Some(row) = requested {
+        return Ok(JobCancel::Requested(Box::new(job(&row)?)));
+    }
+    let ended = optional(connection, of_job!(GET, account, id)).await?;
+    let ended = ended.ok_or_else(|| StorageError::not_found(id))?;
+    Ok(JobCancel::Ended(Box::new(job(&ended)?)))
+}
+
+async fn end_queued(
+    connection: &mut PgConnection,
+    account: AccountId,
+    id: JobId,
+    (status, outcome): (JobStatus, Outcome),
+    at: Timestamp,
+) -> Result<Option<Job>> {
+    let statement = of_job!(END_QUEUED, account, id)
+        .bind(status.as_str())
+        .bind(outcome.as_str())
+        .bind(at.as_micros())
+        .bind(i64::from(status == JobStatus::Cancelled));
+    let Some(row) = optional(connection, statement).await? else {
+        return Ok(None);
+    };
+    let ended = job(&row)?;
+    let told = [NewJobEvent::became(status)];
+    tell(
+        connection,
+        (account, id),
+        quantity_column(ended.last_event),
+        &told,
+        at,
+    )
+    .await?;
+    let settlement = unbegun(account, ended.hold, outcome, at);
+    execute(connection, settle_statement(&settlement)).await?;
+    Ok(Some(ended))
+}
+
+/// Writes events with numbers from `first` on.
+async fn tell(
+    connection: &mut PgConnection,
+    (account, id): (AccountId, JobId),
+    first: i64,
+    events: &[NewJobEvent],
+    at: Timestamp,
+) -> Result<()> {
+    for (sequence, event) in (first..).zip(events) {
+        execute(connection, bind_event!(account, id, sequence, event, at)).await?;
+    }
+    Ok(())
+}
+
+async fn forget(connection: &mut PgConnection, ended: Vec<(AccountId, JobId)>) -> Result<()> {
+    for (account, id) in ended {
+        for statement in FORGET {
+            execute(connection, of_job!(statement, account, id)).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,649 @@
+//! [`crate::JobStore`].
+
+use std::sync::Arc;
+
+use tollgate_types::usage::Outcome;
+use tollgate_types::{AccountId, Credits, ErrorCode, JobId, JobStatus, StepState, Timestamp, WorkerId};
+
+use super::samples::{START, at, at_once, funded, hold, kind, nanos, settlement, warm_up};
+use super::{Books, Factory};
+use crate::{
+    Balance, HoldOutcome, Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobError, JobFilter, JobLease,
+    JobStep, LeasedJob, LedgerAccount, NewJob, NewJobEvent, Storage, StorageErrorKind,
+};
+
+fn job(number: u128) -> NewJob {
+    NewJob {
+        id: JobId::from_u128(number),
+        kind: Arc::from("image.generation"),
+        body: format!("what is asked for in {number}").into_bytes(),
+        start_by: None,
+    }
+}
+
+/// Accepts a job that holds 10.
+async fn accept(storage: &Storage, number: u128, account: AccountId) -> NewJob {
+    accept_as(storage, job(number), account).await
+}
+
+async fn accept_as(storage: &Storage, job: NewJob, account: AccountId) -> NewJob {
+    let hold = hold(job.id.as_u128(), account, 10);
+    let accepted = storage.jobs.accept(job.clone(), hold).await.unwrap();
+    assert!(matches!(accepted, HoldOutcome::Held { .. }), "{accepted:?}");
+    job
+}
+
+async fn get(storage: &Storage, account: AccountId, number: u128) -> Job {
+    let found = storage.jobs.get(account, JobId::from_u128(number)).await;
+    found.unwrap().unwrap()
+}
+
+/// What a worker can take at so many seconds, for half a minute.
+fn claim(worker: u128, seconds: u64) -> JobClaim {
+    JobClaim {
+        worker: WorkerId::from_u128(worker),
+        now: at(seconds),
+        until: at(seconds + 30),
+        limit: 100,
+        per_account: 100,
+    }
+}
+
+/// Leases, in order of the jobs' numbers.
+async fn leases(storage: &Storage, claim: JobClaim) -> Vec<LeasedJob> {
+    let mut leased = storage.jobs.claim(claim).await.unwrap();
+    leased.sort_by_key(|leased| leased.job.terms.id);
+    leased
+}
+
+/// The one job that there is.
+async fn lease(storage: &Storage, worker: u128, seconds: u64) -> LeasedJob {
+    let mut leased = leases(storage, claim(worker, seconds)).await;
+    assert_eq!(leased.len(), 1);
+    leased.remove(0)
+}
+
+fn numbers(leased: &[LeasedJob]) -> Vec<u128> {
+    leased
+        .iter()
+        .map(|leased| leased.job.terms.id.as_u128())
+        .collect()
+}
+
+/// The end of a job of which [`accept`] has taken the hold.
+fn end(job: &Job, status: JobStatus, charge: i64) -> JobEnd {
+    let hold = hold(job.hold.as_u128(), job.account, 10);
+    JobEnd {
+        status,
+        result: Some(b"a picture".to_vec()),
+        error: None,
+        settlement: settlement(&hold, charge),
+        events: Vec::new(),
+    }
+}
+
+fn step(number: u32, state: StepState, attempt: u32) -> JobStep {
+    JobStep {
+        number,
+        state,
+        attempt,
+        handle: format!("handle {number}").into_bytes(),
+        outcome: vec![0, 255],
+    }
+}
+
+async fn write(storage: &Storage, lease: JobLease, step: JobStep) -> crate::Result<()> {
+    let advance = JobAdvance {
+        step: Some(step),
+        ..JobAdvance::default()
+    };
+    storage.jobs.advance(lease, advance, at(2)).await
+}
+
+async fn kinds(storage: &Storage, account: AccountId, number: u128, after: u64) -> Vec<(u64, String)> {
+    let id = JobId::from_u128(number);
+    let events = storage.jobs.events(account, id, after, 100).await.unwrap();
+    let named = events
+        .iter()
+        .map(|event| (event.sequence, event.kind.to_string()));
+    named.collect()
+}
+
+/// A job is read back as it was accepted, and its hold is in the books and has no end of its own.
+pub async fn accepted_with_its_hold(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    let mut whole = job(5);
+    (whole.body, whole.start_by) = ((0..=255).collect(), Some(at(60)));
+    accept_as(&storage, whole.clone(), account).await;
+    let found = get(&storage, account, 5).await;
+    let terms = hold(5, account, 10);
+    let expected = Job {
+        terms: whole,
+        account,
+        key: terms.key,
+        request: terms.request,
+        hold: terms.id,
+        model: terms.model,
+        status: JobStatus::Queued,
+        phase: Arc::from(""),
+        progress: None,
+        result: None,
+        error: None,
+        cancel_requested: false,
+        created_at: START,
+        started_at: None,
+        completed_at: None,
+        charge: None,
+        usage: tollgate_types::Usage::ZERO,
+        last_event: 1,
+    };
+    assert_eq!(found, expected);
+    let held = Balance {
+        credits: nanos(90),
+        held: nanos(10),
+    };
+    assert_eq!(storage.ledger.balance(account).await.unwrap(), held);
+    let ages = at(100 * 365 * 24 * 3_600);
+    assert_eq!(storage.ledger.sweep(ages, 10).await.unwrap(), 0);
+    assert_eq!(Books::read(&storage).await.of(account).holds.len(), 1);
+}
+
+/// A hold that is not covered keeps no job.
+pub async fn denied_keeps_nothing(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 9).await;
+    let before = Books::read(&storage).await;
+    let denied = storage.jobs.accept(job(5), hold(5, account, 10)).await.unwrap();
+    assert_eq!(denied, HoldOutcome::Denied { available: nanos(9) });
+    let found = storage.jobs.get(account, JobId::from_u128(5)).await.unwrap();
+    assert_eq!(found, None);
+    assert_eq!(Books::read(&storage).await, before);
+    let nobody = AccountId::from_u128(99);
+    let accepted = storage.jobs.accept(job(6), hold(6, nobody, 10)).await;
+    assert_eq!(kind(accepted), StorageErrorKind::NotFound);
+}
+
+/// An id is taken once, and who comes second keeps no credits from their owner.
+pub async fn same_id_is_a_conflict(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    accept(&storage, 5, account).await;
+    let again = storage.jobs.accept(job(5), hold(6, account, 10)).await;
+    assert_eq!(kind(again), StorageErrorKind::Conflict);
+    let again = storage.jobs.accept(job(6), hold(5, account, 10)).await;
+    assert_eq!(kind(again), StorageErrorKind::Conflict);
+    assert_eq!(storage.ledger.balance(account).await.unwrap().held, nanos(10));
+    assert_eq!(
+        storage.jobs.get(account, JobId::from_u128(6)).await.unwrap(),
+        None
+    );
+}
+
+/// What is another account's is not there.
+pub async fn jobs_are_of_one_account(factory: Factory) {
+    let storage = factory.open().await;
+    let (account, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 0).await);
+    let id = accept(&storage, 5, account).await.id;
+    assert_eq!(storage.jobs.get(other, id).await.unwrap(), None);
+    let all = storage.jobs.list(other, JobFilter::default(), 9).await.unwrap();
+    assert_eq!(all, []);
+    assert_eq!(storage.jobs.events(other, id, 0, 9).await.unwrap(), []);
+    let cancelled = storage.jobs.cancel(other, id, at(1)).await;
+    assert_eq!(kind(cancelled), StorageErrorKind::NotFound);
+    assert_eq!(get(&storage, account, 5).await.status, JobStatus::Queued);
+}
+
+/// Jobs are listed from the newest on, in pages, by kind and by status.
+pub async fn listed_in_pages(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    for number in 1..=4 {
+        accept(&storage, number, account).await;
+    }
+    let mut video = job(5);
+    video.kind = Arc::from("video.generation");
+    accept_as(&storage, video, account).await;
+    storage
+        .jobs
+        .cancel(account, JobId::from_u128(3), at(1))
+        .await
+        .unwrap();
+    let list = async |filter: JobFilter, limit| -> Vec<u128> {
+        let jobs = storage.jobs.list(account, filter, limit).await.unwrap();
+        jobs.iter().map(|job| job.terms.id.as_u128()).collect()
+    };
+    let all = JobFilter::default();
+    assert_eq!(list(all.clone(), 2).await, [5, 4]);
+    let before = Some(JobId::from_u128(4));
+    assert_eq!(
+        list(
+            JobFilter {
+                before,
+                ..all.clone()
+            },
+            9
+        )
+        .await,
+        [3, 2, 1]
+    );
+    let kind = Some("image.generation".to_owned());
+    assert_eq!(list(JobFilter { kind, ..all.clone() }, 9).await, [4, 3, 2, 1]);
+    let status = Some(JobStatus::Cancelled);
+    assert_eq!(list(JobFilter { status, ..all }, 9).await, [3]);
+}
+
+/// A job is leased once, until its lease is over; then the next has it, knows of the death, and the first is refused.
+pub async fn leased_by_one_at_a_time(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    accept(&storage, 5, account).await;
+    let first = lease(&storage, 1, 10).await;
+    assert_eq!((first.deaths, first.lease.epoch), (0, 1));
+    assert_eq!(first.job.status, JobStatus::InProgress);
+    assert_eq!(first.job.started_at, Some(at(10)));
+    assert!(leases(&storage, claim(2, 39)).await.is_empty());
+    let second = lease(&storage, 2, 40).await;
+    assert_eq!((second.deaths, second.lease.epoch), (1, 2));
+    assert_eq!(second.job.started_at, Some(at(10)));
+    let late = storage
+        .jobs
+        .advance(first.lease, JobAdvance::default(), at(41))
+        .await;
+    assert_eq!(kind(late), StorageErrorKind::Conflict);
+    let late = storage.jobs.release(first.lease, at(41)).await;
+    assert_eq!(kind(late), StorageErrorKind::Conflict);
+    let late = storage
+        .jobs
+        .finish(first.lease, end(&first.job, JobStatus::Completed, 7))
+        .await;
+    assert_eq!(kind(late), StorageErrorKind::Conflict);
+    assert_eq!(storage.ledger.balance(account).await.unwrap().held, nanos(10));
+    write(&storage, second.lease, step(0, StepState::Intended, 1))
+        .await
+        .unwrap();
+    let third = lease(&storage, 1, 70).await;
+    assert_eq!(
+        (third.deaths, third.lease.epoch),
+        (1, 3),
+        "a step forward was no death"
+    );
+}
+
+/// A worker that lives keeps its jobs, and hears which of them are not wanted any more.
+pub async fn renewed_leases_go_on(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    for number in 1..=2 {
+        accept(&storage, number, account).await;
+    }
+    let leased = leases(&storage, claim(1, 10)).await;
+    assert_eq!(leased.len(), 2);
+    let worker = WorkerId::from_u128(1);
+    assert_eq!(storage.jobs.renew(worker, at(60)).await.unwrap(), []);
+    assert!(leases(&storage, claim(2, 50)).await.is_empty());
+    let second = JobId::from_u128(2);
+    let requested = storage.jobs.cancel(account, second, at(51)).await.unwrap();
+    assert!(matches!(requested, JobCancel::Requested(job) if job.cancel_requested));
+    assert_eq!(storage.jobs.renew(worker, at(70)).await.unwrap(), [second]);
+    let other = WorkerId::from_u128(2);
+    assert_eq!(storage.jobs.renew(other, at(900)).await.unwrap(), []);
+    assert_eq!(leases(&storage, claim(2, 70)).await.len(), 2);
+}
+
+/// A job that is given back is nobody's death, and is leased when it is due.
+pub async fn released_jobs_wait_until_they_are_due(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    accept(&storage, 5, account).await;
+    let first = lease(&storage, 1, 10).await;
+    storage.jobs.release(first.lease, at(20)).await.unwrap();
+    assert!(leases(&storage, claim(2, 19)).await.is_empty());
+    let second = lease(&storage, 2, 20).await;
+    assert_eq!((second.deaths, second.lease.epoch), (0, 2));
+}
+
+/// Everybody's first job comes before anybody's second, what runs counts, and no account has more at once than it may.
+pub async fn who_has_least_comes_first(factory: Factory) {
+    let storage = factory.open().await;
+    let (greedy, modest) = (funded(&storage, 1, 1_000).await, funded(&storage, 2, 100).await);
+    for number in 1..=6 {
+        accept(&storage, number, greedy).await;
+    }
+    for number in 7..=8 {
+        accept(&storage, number, modest).await;
+    }
+    let some = |limit, per_account| JobClaim {
+        limit,
+        per_account,
+        ..claim(1, 10)
+    };
+    assert_eq!(numbers(&leases(&storage, some(3, 9)).await), [1, 2, 7]);
+    assert_eq!(
+        numbers(&leases(&storage, some(1, 9)).await),
+        [8],
+        "of whom one runs"
+    );
+    assert_eq!(numbers(&leases(&storage, some(9, 3)).await), [3]);
+    assert_eq!(leases(&storage, some(9, 3)).await, []);
+}
+
+/// However many ask at once, a job is leased by one of them, and an account has no more than it may.
+pub async fn claims_at_once_share_nothing(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 10_000).await;
+    for number in 1..=40 {
+        accept(&storage, number, account).await;
+    }
+    warm_up(&storage, account).await;
+    let claimed = at_once(16, |worker| {
+        let jobs = storage.jobs.clone();
+        let claim = JobClaim {
+            limit: 3,
+            per_account: 25,
+            ..claim(worker as u128 + 1, 10)
+        };
+        Box::pin(async move { jobs.claim(claim).await.unwrap() })
+    })
+    .await;
+    let mut all: Vec<u128> = claimed.iter().flat_map(|leased| numbers(leased)).collect();
+    all.sort_unstable();
+    assert_eq!(all, (1..=25).collect::<Vec<_>>());
+}
+
+/// What a provider is asked for is written down before, and what may have been asked is not asked again.
+pub async fn steps_go_one_way(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    accept(&storage, 5, account).await;
+    let first = lease(&storage, 1, 0).await;
+    let refused = async |step| {
+        let refused = kind(write(&storage, first.lease, step).await);
+        assert_eq!(refused, StorageErrorKind::Conflict);
+    };
+    refused(step(0, StepState::Submitted, 1)).await;
+    refused(step(0, StepState::Intended, 2)).await;
+    for (state, attempt) in [
+        (StepState::Intended, 1),
+        (StepState::Failed, 1),
+        (StepState::Intended, 2),
+        (StepState::Unknown, 2),
+    ] {
+        write(&storage, first.lease, step(0, state, attempt))
+            .await
+            .unwrap();
+    }
+    refused(step(0, StepState::Intended, 3)).await;
+    write(&storage, first.lease, step(1, StepState::Intended, 1))
+        .await
+        .unwrap();
+    refused(step(1, StepState::Submitted, 2)).await;
+    write(&storage, first.lease, step(1, StepState::Submitted, 1))
+        .await
+        .unwrap();
+    let next = lease(&storage, 2, 30).await;
+    let expected = [step(0, StepState::Unknown, 2), step(1, StepState::Submitted, 1)];
+    assert_eq!(next.steps, expected);
+}
+
+/// A refused step leaves nothing else of what was to be written with it.
+pub async fn an_advance_is_whole(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    accept(&storage, 5, account).await;
+    let leased = lease(&storage, 1, 0).await;
+    let advance = |step: Option<JobStep>, progress| JobAdvance {
+        step,
+        phase: Some(Arc::from("rendering")),
+        progress: Some(progress),
+        events: vec![NewJobEvent {
+            kind: Arc::from("job.progress"),
+            body: vec![progress],
+        }],
+    };
+    let wrong = advance(Some(step(0, StepState::Done, 1)), 50);
+    let refused = storage.jobs.advance(leased.lease, wrong, at(1)).await;
+    assert_eq!(kind(refused), StorageErrorKind::Conflict);
+    let before = get(&storage, account, 5).await;
+    assert_eq!(
+        (&*before.phase, before.progress, before.last_event),
+        ("", None, 2)
+    );
+    storage
+        .jobs
+        .advance(leased.lease, advance(None, 30), at(1))
+        .await
+        .unwrap();
+    storage
+        .jobs
+        .advance(leased.lease, JobAdvance::default(), at(2))
+        .await
+        .unwrap();
+    let after = get(&storage, account, 5).await;
+    assert_eq!(
+        (&*after.phase, after.progress, after.last_event),
+        ("rendering", Some(30), 3)
+    );
+    let events = storage.jobs.events(account, after.terms.id, 2, 9).await.unwrap();
+    assert_eq!(
+        (events[0].sequence, &events[0].body[..], events[0].at),
+        (3, &[30][..], at(1))
+    );
+}
+
+/// A job ends with its settlement; the same end again answers the first.
+pub async fn finished_with_its_settlement(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    accept(&storage, 5, account).await;
+    let leased = lease(&storage, 1, 0).await;
+    let completed = end(&leased.job, JobStatus::Completed, 7);
+    let first = storage
+        .jobs
+        .finish(leased.lease, completed.clone())
+        .await
+        .unwrap();
+    assert_eq!(
+        (first.first, first.charge, first.available),
+        (true, nanos(7), nanos(93))
+    );
+    let job = get(&storage, account, 5).await;
+    assert_eq!((job.status, job.progress), (JobStatus::Completed, Some(100)));
+    assert_eq!((job.charge, job.completed_at), (Some(nanos(7)), Some(at(2))));
+    assert_eq!(job.usage, completed.settlement.usage);
+    assert_eq!(job.result.as_deref(), Some(&b"a picture"[..]));
+    let mut other = completed.clone();
+    (other.status, other.settlement.charge) = (JobStatus::Failed, Credits::ZERO);
+    let again = storage.jobs.finish(leased.lease, other).await.unwrap();
+    assert_eq!((again.first, again.charge), (false, nanos(7)));
+    assert_eq!(get(&storage, account, 5).await, job);
+    let late = storage
+        .jobs
+        .advance(leased.lease, JobAdvance::default(), at(3))
+        .await;
+    assert_eq!(kind(late), StorageErrorKind::Conflict);
+    assert!(leases(&storage, claim(2, 900)).await.is_empty());
+    let books = Books::read(&storage).await;
+    assert_eq!(books.of(account).balance(LedgerAccount::RevenueUsage), 7);
+    assert_eq!(books.of(account).usage.len(), 1);
+}
+
+/// Why a job has failed is read back, and it costs what its settlement says.
+pub async fn failed_with_its_reason(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    accept(&storage, 5, account).await;
+    let leased = lease(&storage, 1, 0).await;
+    let reason = JobError {
+        code: ErrorCode::OutputBlocked,
+        message: "it was blocked".to_owned(),
+        param: Some("prompt".to_owned()),
+    };
+    let mut blocked = end(&leased.job, JobStatus::Failed, 10);
+    (blocked.result, blocked.error) = (None, Some(reason.clone()));
+    storage.jobs.finish(leased.lease, blocked).await.unwrap();
+    let job = get(&storage, account, 5).await;
+    assert_eq!(
+        (job.status, job.progress, job.result),
+        (JobStatus::Failed, None, None)
+    );
+    assert_eq!((job.error, job.charge), (Some(reason), Some(nanos(10))));
+}
+
+/// What nobody has begun is cancelled and costs nothing; what has ended stays as it is.
+pub async fn cancelled_before_it_was_begun(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    let id = accept(&storage, 5, account).await.id;
+    let cancelled = storage.jobs.cancel(account, id, at(1)).await.unwrap();
+    let JobCancel::Cancelled(job) = cancelled else {
+        panic!("{cancelled:?}")
+    };
+    assert_eq!(
+        (job.status, job.charge),
+        (JobStatus::Cancelled, Some(Credits::ZERO))
+    );
+    assert_eq!(job.completed_at, Some(at(1)));
+    let again = storage.jobs.cancel(account, id, at(2)).await.unwrap();
+    assert_eq!(again, JobCancel::Ended(job));
+    assert!(leases(&storage, claim(1, 10)).await.is_empty());
+    assert_eq!(storage.ledger.balance(account).await.unwrap().credits, nanos(100));
+    let books = Books::read(&storage).await;
+    assert_eq!(books.of(account).usage[0].outcome, Outcome::Cancelled);
+}
+
+/// What nobody has begun in time is not begun any more, and costs nothing.
+pub async fn expired_costs_nothing(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    let timed = |number, start_by| NewJob {
+        start_by,
+        ..job(number)
+    };
+    accept_as(&storage, timed(1, Some(at(60))), account).await;
+    accept_as(&storage, timed(2, Some(at(60))), account).await;
+    accept_as(&storage, timed(3, None), account).await;
+    let one = JobClaim {
+        limit: 1,
+        ..claim(1, 10)
+    };
+    assert_eq!(numbers(&leases(&storage, one).await), [1]);
+    assert_eq!(storage.jobs.expire(at(59), 10).await.unwrap(), 0);
+    assert_eq!(
+        numbers(&leases(&storage, claim(2, 60)).await),
+        [1, 3],
+        "the second is too late"
+    );
+    assert_eq!(storage.jobs.expire(at(60), 10).await.unwrap(), 1);
+    assert_eq!(storage.jobs.expire(at(60), 10).await.unwrap(), 0);
+    let expired = get(&storage, account, 2).await;
+    assert_eq!(
+        (expired.status, expired.charge),
+        (JobStatus::Expired, Some(Credits::ZERO))
+    );
+    assert_eq!(get(&storage, account, 1).await.status, JobStatus::InProgress);
+    assert_eq!(storage.ledger.balance(account).await.unwrap().credits, nanos(80));
+}
+
+/// Everything that has happened is read from any place on.
+pub async fn events_follow_one_another(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    accept(&storage, 5, account).await;
+    let leased = lease(&storage, 1, 0).await;
+    let told = |kind: &str| NewJobEvent {
+        kind: Arc::from(kind),
+        body: kind.as_bytes().to_vec(),
+    };
+    let advance = JobAdvance {
+        events: vec![told("one"), told("two")],
+        ..JobAdvance::default()
+    };
+    storage.jobs.advance(leased.lease, advance, at(1)).await.unwrap();
+    let mut completed = end(&leased.job, JobStatus::Completed, 7);
+    completed.events = vec![told("three")];
+    storage.jobs.finish(leased.lease, completed).await.unwrap();
+    let all = kinds(&storage, account, 5, 0).await;
+    let expected = [
+        "job.queued",
+        "job.in_progress",
+        "one",
+        "two",
+        "three",
+        "job.completed",
+    ];
+    let expected: Vec<_> = (1..).zip(expected.map(str::to_owned)).collect();
+    assert_eq!(all, expected);
+    assert_eq!(kinds(&storage, account, 5, 4).await, expected[4..]);
+    let id = JobId::from_u128(5);
+    assert_eq!(storage.jobs.events(account, id, 1, 2).await.unwrap().len(), 2);
+    assert_eq!(get(&storage, account, 5).await.last_event, 6);
+}
+
+/// What has ended long ago is forgotten; the books are not.
+pub async fn swept_when_it_ended_long_ago(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    for number in 1..=3 {
+        accept(&storage, number, account).await;
+    }
+    storage
+        .jobs
+        .cancel(account, JobId::from_u128(1), at(10))
+        .await
+        .unwrap();
+    storage
+        .jobs
+        .cancel(account, JobId::from_u128(2), at(20))
+        .await
+        .unwrap();
+    let before = Books::read(&storage).await;
+    assert_eq!(storage.jobs.sweep(at(20), 10).await.unwrap(), 1);
+    assert_eq!(storage.jobs.sweep(at(20), 10).await.unwrap(), 0);
+    let all = storage.jobs.list(account, JobFilter::default(), 9).await.unwrap();
+    let left: Vec<u128> = all.iter().map(|job| job.terms.id.as_u128()).collect();
+    assert_eq!(left, [3, 2]);
+    assert!(kinds(&storage, account, 1, 0).await.is_empty());
+    let ages: Timestamp = at(900_000);
+    assert_eq!(
+        storage.jobs.sweep(ages, 10).await.unwrap(),
+        1,
+        "what has not ended is kept"
+    );
+    assert_eq!(Books::read(&storage).await, before);
+}
+
+/// Jobs outlive the process, with their holds: what was leased is leased again once its lease is over, and ends as ever.
+pub async fn survives_reopening(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    for number in 1..=2 {
+        accept(&storage, number, account).await;
+    }
+    let one = JobClaim {
+        limit: 1,
+        ..claim(1, 0)
+    };
+    let before = leases(&storage, one).await.remove(0);
+    write(&storage, before.lease, step(0, StepState::Intended, 1))
+        .await
+        .unwrap();
+    storage.engine.close().await.unwrap();
+    drop(storage);
+    let storage = factory.open().await;
+    assert_eq!(storage.ledger.balance(account).await.unwrap().held, nanos(20));
+    let leased = leases(&storage, claim(2, 30)).await;
+    assert_eq!(numbers(&leased), [1, 2]);
+    assert_eq!((leased[0].deaths, leased[1].deaths), (1, 0));
+    assert_eq!(leased[0].steps, [step(0, StepState::Intended, 1)]);
+    for leased in leased {
+        let completed = end(&leased.job, JobStatus::Completed, 7);
+        let resolution = storage.jobs.finish(leased.lease, completed).await.unwrap();
+        assert!(resolution.first);
+    }
+    let after = Balance {
+        credits: nanos(86),
+        held: Credits::ZERO,
+    };
+    assert_eq!(storage.ledger.balance(account).await.unwrap(), after);
+}
