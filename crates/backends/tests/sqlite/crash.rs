@@ -8,10 +8,10 @@ use std::time::Duration;
 use tollgate_backends::sqlite::open;
 use tollgate_storage::conformance::Books;
 use tollgate_storage::refund::refund_id;
-use tollgate_storage::{LedgerAccount, NewHold, NewRefund, Storage};
+use tollgate_storage::{HoldOutcome, JobClaim, JobEnd, LedgerAccount, NewHold, NewJob, NewRefund, Storage};
 use tollgate_types::clock::ManualClock;
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Credits, HoldId};
+use tollgate_types::{AccountId, Credits, HoldId, JobId, JobStatus, Usage, WorkerId};
 
 use crate::samples::{
     DataDir, Directory, START, at, block_on, call, funded, grant, hold, nanos, plan, settlement, take,
@@ -361,4 +361,118 @@ fn chain_is_the_same_after_a_crash() {
         opened.engine.close().await.unwrap();
         storage.engine.close().await.unwrap();
     });
+}
+
+/// A job goes on with its hold when the process dies, while calls do not; one that had ended has its settlement.
+#[test]
+fn jobs_keep_their_holds() {
+    let directory = Directory::new();
+    block_on(async {
+        let storage = directory.path().open().await.unwrap();
+        let id = funded(&storage, 1, 1000).await;
+        take(&storage, hold(1, id, 100)).await;
+        for number in 2..=4 {
+            accept(&storage, number, id).await;
+        }
+        let leased = storage.jobs.claim(claim(2)).await.unwrap();
+        let done = leased
+            .iter()
+            .find(|leased| leased.job.terms.id.as_u128() == 2)
+            .unwrap();
+        let end = JobEnd {
+            status: JobStatus::Completed,
+            result: None,
+            error: None,
+            settlement: settlement(&hold(2, id, 200), 50),
+            events: Vec::new(),
+        };
+        storage.jobs.finish(done.lease, end).await.unwrap();
+        let mut crashed = directory.crash("crashed");
+        for next in ["again", "once more"] {
+            let opened = crashed.open().await.unwrap();
+            let balance = opened.ledger.balance(id).await.unwrap();
+            assert_eq!((balance.credits, balance.held), (nanos(550), nanos(400)));
+            let books = Books::read(&opened).await;
+            assert_eq!(books.of(id).usage.len(), 2);
+            assert_eq!(books.of(id).usage[0].outcome, Outcome::Crashed);
+            assert_eq!(books.of(id).usage[1].charge, nanos(50));
+            crashed = crashed.crash(next);
+            opened.engine.close().await.unwrap();
+        }
+        storage.engine.close().await.unwrap();
+    });
+}
+
+/// The process died after a job had ended and before its hold was resolved in the journal.
+#[test]
+fn the_end_of_a_job_says_how_its_hold_is_resolved() {
+    let directory = Directory::new();
+    block_on(async {
+        let storage = directory.path().open().await.unwrap();
+        let id = funded(&storage, 1, 1000).await;
+        accept(&storage, 2, id).await;
+        let crashed = directory.crash("crashed");
+        crashed
+            .change(
+                "UPDATE job SET status = 'completed', charge = 50, overrun = 3, usage = '{\"output\":7}', outcome = 'ok', \
+                 estimated = 1, provider = 'sim', completed_at = 1795181402000000",
+            )
+            .await;
+        let opened = crashed.open().await.unwrap();
+        let balance = opened.ledger.balance(id).await.unwrap();
+        assert_eq!((balance.credits, balance.held), (nanos(950), Credits::ZERO));
+        let books = Books::read(&opened).await;
+        let row = &books.of(id).usage[0];
+        assert_eq!(
+            (row.charge, row.overrun, row.estimated),
+            (nanos(50), nanos(3), true)
+        );
+        assert_eq!((row.usage, row.ended_at), (Usage::tokens(0, 7), at(2)));
+        opened.engine.close().await.unwrap();
+        storage.engine.close().await.unwrap();
+    });
+}
+
+/// A hold that was taken for a job, and the job was not kept.
+#[test]
+fn a_hold_without_its_job_is_void() {
+    let directory = Directory::new();
+    block_on(async {
+        let storage = directory.path().open().await.unwrap();
+        let id = funded(&storage, 1, 1000).await;
+        accept(&storage, 2, id).await;
+        let crashed = directory.crash("crashed");
+        crashed.change("DELETE FROM job_event").await;
+        crashed.change("DELETE FROM job").await;
+        let opened = crashed.open().await.unwrap();
+        let balance = opened.ledger.balance(id).await.unwrap();
+        assert_eq!((balance.credits, balance.held), (nanos(1000), Credits::ZERO));
+        opened.engine.close().await.unwrap();
+        storage.engine.close().await.unwrap();
+    });
+}
+
+async fn accept(storage: &Storage, number: u128, account: AccountId) {
+    let job = NewJob {
+        id: JobId::from_u128(number),
+        kind: Arc::from("image.generation"),
+        body: Vec::new(),
+        start_by: None,
+    };
+    let accepted = storage
+        .jobs
+        .accept(job, hold(number, account, 200))
+        .await
+        .unwrap();
+    assert!(matches!(accepted, HoldOutcome::Held { .. }), "{accepted:?}");
+}
+
+fn claim(limit: u32) -> JobClaim {
+    JobClaim {
+        worker: WorkerId::from_u128(1),
+        now: START,
+        until: at(30),
+        limit,
+        per_account: 9,
+    }
 }
