@@ -7,6 +7,7 @@ mod admin;
 mod app;
 mod files;
 mod holds;
+mod jobs;
 mod kept;
 mod ledger;
 mod left_out;

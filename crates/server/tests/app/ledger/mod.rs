@@ -1,6 +1,6 @@
 //! The ledger on both engines, read back by what trusts nothing that wrote it.
 
-mod books;
+pub mod books;
 mod recomputed;
 mod speed;
 mod tampered;

@@ -1,0 +1,174 @@
+//! What carries a job of one kind out, and what it is given for that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
+use tollgate_storage::{
+    Job, JobAdvance, JobEnd, JobLease, JobStep, LeasedJob, NewJobEvent, Result, StorageError,
+    StorageErrorKind,
+};
+use tollgate_types::{Clock, JobId, StepState};
+
+use crate::Jobs;
+
+/// Carries out the jobs of one kind.
+#[async_trait]
+pub trait Handler: Send + Sync {
+    /// The name of the kind, such as `image.generation`. It is kept with each job and must not change.
+    fn kind(&self) -> &'static str;
+
+    /// Carries a job on from where its steps say it is. It is called again for the same job after the process has died or
+    /// storage has failed, so before anything is asked of a provider the steps are looked at. A failure of storage leaves
+    /// the job to the next who leases it.
+    async fn run(&self, work: &mut Work) -> Result<Ran>;
+}
+
+/// What became of a run.
+#[derive(Debug)]
+pub enum Ran {
+    /// The job has ended in this way.
+    Ended(Box<JobEnd>),
+    /// It is to be carried on after so long.
+    Later(Duration),
+}
+
+/// Where a job is in its work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// In a word.
+    pub phase: Option<Arc<str>>,
+    /// In percent.
+    pub percent: Option<u8>,
+    /// What is told of it.
+    pub events: Vec<NewJobEvent>,
+}
+
+/// A job that is carried out. Everything that is written of it is refused once another has the job.
+pub struct Work {
+    jobs: Arc<Jobs>,
+    clock: Arc<dyn Clock>,
+    leased: LeasedJob,
+    cancelled: CancellationToken,
+}
+
+impl Work {
+    pub(crate) fn new(
+        jobs: Arc<Jobs>,
+        clock: Arc<dyn Clock>,
+        leased: LeasedJob,
+        cancelled: CancellationToken,
+    ) -> Self {
+        Self {
+            jobs,
+            clock,
+            leased,
+            cancelled,
+        }
+    }
+
+    /// The job as it was leased.
+    pub fn job(&self) -> &Job {
+        &self.leased.job
+    }
+
+    /// The right to it.
+    pub fn lease(&self) -> JobLease {
+        self.leased.lease
+    }
+
+    /// Becomes ready when the caller does not want the job any more.
+    pub fn cancelled(&self) -> &CancellationToken {
+        &self.cancelled
+    }
+
+    /// What is known of the step of this number.
+    pub fn step(&self, number: u32) -> Option<&JobStep> {
+        self.leased.steps.iter().find(|step| step.number == number)
+    }
+
+    /// Writes down that a provider is asked next; answers the key under which it is to be asked, which is another one for
+    /// each attempt. `Conflict` when it may have been asked already.
+    pub async fn intend(&mut self, number: u32) -> Result<String> {
+        let attempt = self.step(number).map_or(1, |step| step.attempt + 1);
+        let step = JobStep {
+            number,
+            state: StepState::Intended,
+            attempt,
+            handle: Vec::new(),
+            outcome: Vec::new(),
+        };
+        self.write(step).await?;
+        Ok(key(self.leased.lease.job, number, attempt))
+    }
+
+    /// Writes down how the provider is asked for the result.
+    pub async fn submitted(&mut self, number: u32, handle: Vec<u8>) -> Result<()> {
+        let step = self.known(number)?;
+        self.write(JobStep {
+            state: StepState::Submitted,
+            handle,
+            ..step
+        })
+        .await
+    }
+
+    /// Writes down what came of a step: [`StepState::Done`], [`StepState::Failed`] or [`StepState::Unknown`].
+    pub async fn became(&mut self, number: u32, state: StepState, outcome: Vec<u8>) -> Result<()> {
+        let step = self.known(number)?;
+        self.write(JobStep {
+            state,
+            outcome,
+            ..step
+        })
+        .await
+    }
+
+    /// Tells how far the job is.
+    pub async fn tell(&self, progress: Progress) -> Result<()> {
+        let advance = JobAdvance {
+            step: None,
+            phase: progress.phase,
+            progress: progress.percent,
+            events: progress.events,
+        };
+        self.jobs
+            .advance(self.leased.lease, advance, self.clock.now())
+            .await
+    }
+
+    fn known(&self, number: u32) -> Result<JobStep> {
+        let step = self.step(number).cloned();
+        step.ok_or_else(|| {
+            StorageError::new(
+                StorageErrorKind::Conflict,
+                format!("step {number} was never intended"),
+            )
+        })
+    }
+
+    async fn write(&mut self, step: JobStep) -> Result<()> {
+        let advance = JobAdvance {
+            step: Some(step.clone()),
+            ..JobAdvance::default()
+        };
+        let at = self.clock.now();
+        self.jobs.advance(self.leased.lease, advance, at).await?;
+        let steps = &mut self.leased.steps;
+        steps.retain(|known| known.number != step.number);
+        steps.push(step);
+        Ok(())
+    }
+}
+
+/// A key that is the same for one attempt at one step, whoever makes it.
+fn key(job: JobId, number: u32, attempt: u32) -> String {
+    let digest = Sha256::new()
+        .chain_update(job.as_u128().to_be_bytes())
+        .chain_update(number.to_be_bytes())
+        .chain_update(attempt.to_be_bytes())
+        .finalize();
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
