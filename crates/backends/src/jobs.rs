@@ -14,11 +14,12 @@ use tollgate_types::{
     Usage, WorkerId,
 };
 
-use crate::rows::{corrupt, id_from, quantity_from};
+use crate::rows::{corrupt, id_from, quantity_from, version_from};
 
-pub(crate) const INSERT: &str = "INSERT INTO job (account_id, id, key_id, request_id, hold_id, kind, model, status, phase, \
-    body, start_by, due_at, created_at, cancel_requested, epoch, deaths, last_event, usage) \
-    SELECT id, $2, $3, $4, $5, $6, $7, 'queued', '', $8, $9, $10, $10, 0, 0, 0, 0, '{}' FROM account WHERE id = $1";
+pub(crate) const INSERT: &str = "INSERT INTO job (account_id, id, key_id, request_id, hold_id, held, price_version, kind, \
+    model, status, phase, body, start_by, due_at, created_at, cancel_requested, epoch, deaths, last_event, usage) \
+    SELECT id, $2, $3, $4, $5, $6, $7, $8, $9, 'queued', '', $10, $11, $12, $12, 0, 0, 0, 0, '{}' FROM account \
+    WHERE id = $1";
 pub(crate) const GET: &str = "SELECT * FROM job WHERE account_id = $1 AND id = $2";
 pub(crate) const LIST: &str = "SELECT * FROM job WHERE account_id = $1 AND id < $2 AND kind = COALESCE($3, kind) \
     AND status = COALESCE($4, status) ORDER BY id DESC LIMIT $5";
@@ -131,6 +132,8 @@ macro_rules! bind_job {
             .bind($hold.key.map(|key| $crate::rows::id_bytes(key.as_u128())))
             .bind($crate::rows::id_bytes($hold.request.as_u128()))
             .bind($crate::rows::id_bytes($hold.id.as_u128()))
+            .bind($hold.amount.nanos())
+            .bind($crate::rows::version_column($hold.price_version))
             .bind($job.kind.to_string())
             .bind($hold.model.to_string())
             .bind($job.body.clone())
@@ -247,6 +250,8 @@ pub(crate) struct JobColumns {
     key_id: Option<Vec<u8>>,
     request_id: Vec<u8>,
     hold_id: Vec<u8>,
+    held: i64,
+    price_version: i64,
     kind: String,
     model: String,
     status: String,
@@ -351,6 +356,8 @@ impl TryFrom<JobColumns> for Job {
             key: key.map(KeyId::from_u128),
             request: RequestId::from_u128(id_from(&columns.request_id)?),
             hold: HoldId::from_u128(id_from(&columns.hold_id)?),
+            held: Credits::from_nanos(columns.held),
+            price_version: version_from(columns.price_version),
             model: columns.model.into(),
             status: status.ok_or_else(|| unknown("the status", &columns.status))?,
             phase: columns.phase.into(),

@@ -1,6 +1,6 @@
 //! What is known about a request while it is served.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -68,6 +68,21 @@ impl RequestContext {
             body_time,
             notes: Mutex::default(),
         })
+    }
+
+    /// A request that was accepted before and whose connection is gone. Nobody reads what is noted of it.
+    pub fn of_accepted(id: RequestId, accepted_at: Timestamp, max_cost: Option<Credits>) -> Self {
+        Self {
+            id,
+            accepted_at,
+            peer: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            family: Family::Common,
+            max_cost: max_cost.map_or(MaxCost::Unsaid, MaxCost::Most),
+            id_header: HeaderValue::from_static(""),
+            started_micros: 0,
+            body_time: Duration::MAX,
+            notes: Mutex::default(),
+        }
     }
 
     pub(crate) fn note(&self, change: impl FnOnce(&mut Notes)) {

@@ -36,6 +36,8 @@ pub struct Inference {
     pub pipeline: Arc<Pipeline>,
     /// Keeps responses.
     pub kept: Arc<Kept>,
+    /// Makes responses whose callers do not wait.
+    pub background: Arc<responses::Background>,
     /// Opens sessions over WebSockets.
     pub sessions: Arc<Sessions>,
 }

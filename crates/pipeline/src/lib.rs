@@ -13,6 +13,7 @@ pub mod dispatch;
 pub mod embed;
 mod generate;
 pub mod health;
+pub mod job;
 pub mod media;
 mod meter;
 mod meters;
@@ -47,7 +48,8 @@ pub use run::{Delivered, DeliveredStream, Piece, Served};
 pub use settings::{Drain, Retries, Settings, Timeouts};
 pub use structured::{Structure, Structured};
 
-/// Everything that a call needs.
+/// Everything that a call needs. A copy shares all of it.
+#[derive(Clone)]
 pub struct Pipeline {
     /// Models and where they are reached.
     pub catalog: Arc<Catalog>,
@@ -64,16 +66,16 @@ pub struct Pipeline {
     /// Time-outs, retries, drain.
     pub settings: Settings,
     /// What may be sent and shown, when something is configured.
-    policy: ArcSwapOption<Policy>,
+    policy: Arc<ArcSwapOption<Policy>>,
     /// What is known about each candidate.
-    pub health: Health,
+    pub health: Arc<Health>,
     /// The same of those that are asked for counts: their limits are others, and some cannot count.
-    counters: Health,
+    counters: Arc<Health>,
     /// Calls that run; awaited at shutdown.
     pub calls: TaskTracker,
     drains: Arc<Semaphore>,
-    counting: Semaphore,
-    meters: meters::Meters,
+    counting: Arc<Semaphore>,
+    meters: Arc<meters::Meters>,
 }
 
 impl Pipeline {
@@ -98,15 +100,24 @@ impl Pipeline {
             media,
             clock,
             settings,
-            policy: ArcSwapOption::empty(),
-            health,
-            counters,
+            policy: Arc::new(ArcSwapOption::empty()),
+            health: Arc::new(health),
+            counters: Arc::new(counters),
             calls: TaskTracker::new(),
             drains,
-            counting: counting::room(),
-            meters: meters::Meters::new(),
+            counting: Arc::new(counting::room()),
+            meters: Arc::new(meters::Meters::new()),
         }
     }
+
+    /// The same, with books of its own.
+    pub(crate) fn with_ledger(&self, ledger: Arc<dyn LedgerStore>) -> Arc<Self> {
+        Arc::new(Self {
+            ledger,
+            ..self.clone()
+        })
+    }
+
     /// The content policy, when there is one.
     pub fn policy(&self) -> Option<Arc<Policy>> {
         self.policy.load_full()

@@ -28,6 +28,7 @@ const MOST_BYTES: u64 = 32 << 20;
 const AT_ONCE: usize = 4;
 
 /// Where media are that callers name instead of sending them.
+#[derive(Clone)]
 pub struct MediaSources {
     /// Fetches what they name by its address.
     pub fetcher: Arc<dyn Fetcher>,

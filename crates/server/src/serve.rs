@@ -18,7 +18,7 @@ use tollgate_console::Console;
 use tollgate_edge::websocket::Sessions;
 use tollgate_edge::{AccessLog, Idempotency, OperatorGate, Shell};
 use tollgate_inference::Inference;
-use tollgate_inference::responses::Kept;
+use tollgate_jobs::Worker;
 use tollgate_storage::{Compat, Grant, KeyMode, LotKind, LotTerms, NoFiles};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
@@ -89,8 +89,21 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     let first_key = first_start(&config, &domains).await?;
     let (stop, draining) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
     let workers = start_workers(&config, &services, &draining, &stop)?;
+    let worker = services.worker(&config);
+    // It counts as a call that runs, so that a shutdown waits for what it has begun.
+    services.pipeline.calls.spawn(worker.clone().run(stop.clone()));
     let background = TaskTracker::new();
-    start_background(&background, flags, &config, &services, admin, metrics, &stop).await?;
+    start_background(
+        &background,
+        flags,
+        &config,
+        &services,
+        worker,
+        admin,
+        metrics,
+        &stop,
+    )
+    .await?;
     announce(&config, address, admin_address, &services, first_key.as_deref())?;
 
     let asked = tokio::select! {
@@ -170,11 +183,8 @@ pub fn app(
     let inference = Inference {
         gate: services.gate.clone(),
         pipeline: services.pipeline.clone(),
-        kept: Arc::new(Kept::new(
-            domains.storage.responses.clone(),
-            domains.vault.clone(),
-            domains.clock.clone(),
-        )),
+        kept: services.kept.clone(),
+        background: services.background.clone(),
         sessions: Arc::new(Sessions::new(
             services.gate.clone(),
             domains.clock.clone(),
@@ -263,6 +273,7 @@ async fn start_background(
     flags: &Flags,
     config: &Config,
     services: &Arc<Services>,
+    worker: Arc<Worker>,
     admin: TcpListener,
     metrics: PrometheusHandle,
     stop: &CancellationToken,
@@ -304,6 +315,7 @@ async fn start_background(
             loop {
                 tokio::time::sleep(SWEEP_EVERY).await;
                 chores::sweep(&domains).await;
+                worker.tidy().await;
                 metrics.run_upkeep();
             }
         };

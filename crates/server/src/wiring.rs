@@ -12,13 +12,15 @@ use tollgate_billing::test_clock::TestClocks;
 use tollgate_billing::{Notices, Plans, TopUps};
 use tollgate_catalog::Catalog;
 use tollgate_edge::Gate;
+use tollgate_inference::responses::{Background, Kept};
+use tollgate_jobs::{Handler, Jobs, Worker};
 use tollgate_pipeline::{MediaSources, Pipeline, Providers};
 use tollgate_providers::egress::SystemResolver;
 use tollgate_providers::{EgressClient, EgressSettings, HttpClient};
 use tollgate_storage::{FileSource, Storage};
-use tollgate_types::Clock;
 use tollgate_types::clock::SystemClock;
 use tollgate_types::id::IdSource;
+use tollgate_types::{Clock, WorkerId};
 
 use crate::assemble::http_client;
 use crate::config::{Config, StorageUrl};
@@ -61,6 +63,8 @@ pub struct Domains {
     pub catalog: Arc<Catalog>,
     /// Providers in use; none in a process that serves nobody.
     pub roster: Roster,
+    /// What goes on after its request was answered.
+    pub jobs: Arc<Jobs>,
     /// Limits.
     pub limiter: Arc<Limiter>,
     /// What they are counted by.
@@ -89,8 +93,28 @@ pub struct Services {
     pub http: Arc<HttpClient>,
     /// Makes calls.
     pub pipeline: Arc<Pipeline>,
+    /// Keeps responses.
+    pub kept: Arc<Kept>,
+    /// Makes those whose callers do not wait.
+    pub background: Arc<Background>,
     /// Who is calling.
     pub gate: Arc<Gate>,
+}
+
+impl Services {
+    /// A worker of this process for every kind of job.
+    pub fn worker(&self, config: &Config) -> Arc<Worker> {
+        let Domains { clock, ids, jobs, .. } = &*self.domains;
+        let id = WorkerId::from_u128(ids.next(clock.now()));
+        let handlers: Vec<Arc<dyn Handler>> = vec![self.background.clone()];
+        Worker::new(
+            id,
+            jobs.clone(),
+            clock.clone(),
+            handlers,
+            config.worker_settings(),
+        )
+    }
 }
 
 /// The domains of a command, which no limit concerns.
@@ -164,6 +188,7 @@ async fn domains_with(
     let plans = Arc::new(Plans::default());
     plans.replace(config.plans());
     Ok(Domains {
+        jobs: Arc::new(Jobs::new(storage.jobs.clone())),
         plans,
         top_ups,
         notices,
@@ -253,11 +278,27 @@ pub fn services(
         domains.limiter.clone(),
         domains.clock.clone(),
     ));
+    let kept = Arc::new(Kept::new(
+        domains.storage.responses.clone(),
+        domains.vault.clone(),
+        domains.clock.clone(),
+    ));
+    let background = Background {
+        jobs: domains.jobs.clone(),
+        pipeline: pipeline.clone(),
+        kept: kept.clone(),
+        vault: domains.vault.clone(),
+        accounts: domains.storage.accounts.clone(),
+        prices: domains.storage.prices.clone(),
+        clock: domains.clock.clone(),
+    };
     Services {
         domains,
         providers,
         http,
         pipeline,
+        kept,
+        background: Arc::new(background),
         gate,
     }
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tollgate_types::{
-    AccountId, Credits, ErrorCode, HoldId, JobId, JobStatus, KeyId, RequestId, StepState, Timestamp, Usage,
-    WorkerId,
+    AccountId, Credits, ErrorCode, HoldId, JobId, JobStatus, KeyId, PriceVersion, RequestId, StepState,
+    Timestamp, Usage, WorkerId,
 };
 
 use crate::{HoldOutcome, NewHold, Resolution, Result, Settlement, StorageError, StorageErrorKind};
@@ -56,6 +56,10 @@ pub struct Job {
     pub request: RequestId,
     /// What pays for it.
     pub hold: HoldId,
+    /// How much that is.
+    pub held: Credits,
+    /// The prices that were in force when it was accepted.
+    pub price_version: PriceVersion,
     /// The model as the caller named it.
     pub model: Arc<str>,
     /// What it is.

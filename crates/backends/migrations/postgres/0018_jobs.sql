@@ -6,6 +6,8 @@ CREATE TABLE job (
     key_id           BYTEA,
     request_id       BYTEA  NOT NULL,
     hold_id          BYTEA  NOT NULL,
+    held             BIGINT NOT NULL CHECK (held >= 0),
+    price_version    BIGINT NOT NULL,
     kind             TEXT   NOT NULL,
     model            TEXT   NOT NULL,
     status           TEXT   NOT NULL,

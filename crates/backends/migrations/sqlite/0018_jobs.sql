@@ -6,6 +6,8 @@ CREATE TABLE job (
     key_id           BLOB,
     request_id       BLOB    NOT NULL,
     hold_id          BLOB    NOT NULL,
+    held             INTEGER NOT NULL CHECK (held >= 0),
+    price_version    INTEGER NOT NULL,
     kind             TEXT    NOT NULL,
     model            TEXT    NOT NULL,
     status           TEXT    NOT NULL,

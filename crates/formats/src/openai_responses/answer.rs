@@ -109,6 +109,20 @@ pub fn encode_response(
     to_bytes(&object::response(identity, echo, state, output))
 }
 
+/// A response that waits, goes on, was given up or has failed, in this word of the format; `error` is why: a code and a text.
+pub fn encode_unfinished(
+    identity: &Identity,
+    echo: &Echo,
+    status: &'static str,
+    error: Option<(&str, &str)>,
+) -> Value {
+    let error = error.map_or(
+        Value::Null,
+        |(code, message)| json!({ "code": code, "message": message }),
+    );
+    object::response(identity, echo, State::unfinished(status, error), Vec::new())
+}
+
 /// The items of an answer. What stands one after the other of one message is one item.
 fn output(choice: &Choice, identity: &Identity, echo: &Echo, show_reasoning: bool) -> Vec<Value> {
     let status = object::status_of(choice.finish);

@@ -24,6 +24,8 @@ pub struct ResponsesHead<'a> {
     pub stream: bool,
     /// Whether the caller wants the answer to be kept.
     pub store: bool,
+    /// Whether the caller asks for it later instead of waiting.
+    pub background: bool,
     /// The answer that this one goes on from.
     pub previous_response_id: Option<Cow<'a, str>>,
     /// The caller's cap on output tokens.
@@ -52,6 +54,7 @@ impl ResponsesHead<'_> {
             model: Cow::Owned(self.model.into_owned()),
             stream: self.stream,
             store: self.store,
+            background: self.background,
             previous_response_id: self.previous_response_id.map(|id| Cow::Owned(id.into_owned())),
             max_tokens: self.max_tokens,
             items: self.items,

@@ -13,6 +13,8 @@ pub struct Identity {
     pub model: String,
     /// Whether the response is kept.
     pub store: bool,
+    /// Whether its caller asks for it later instead of waiting.
+    pub background: bool,
     /// The response that this one goes on from.
     pub previous_response_id: Option<String>,
 }

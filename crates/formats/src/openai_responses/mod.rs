@@ -21,7 +21,7 @@ mod usage;
 mod validate;
 mod wire;
 
-pub use answer::{decode_response, encode_response};
+pub use answer::{decode_response, encode_response, encode_unfinished};
 pub use carry::carry;
 pub use decode::decode_request;
 pub use echo::Echo;

@@ -31,6 +31,15 @@ impl State {
         }
     }
 
+    /// Waiting, going on or given up, in this word.
+    pub(super) fn unfinished(status: &'static str, error: Value) -> Self {
+        Self {
+            status,
+            error,
+            ..Self::begun()
+        }
+    }
+
     /// Ended for this reason. What is incomplete was not completed at any time.
     pub(super) fn ended(finish: FinishReason, usage: Value, completed_at: i64) -> Self {
         let incomplete = incomplete_reason(finish);
@@ -64,6 +73,7 @@ pub(super) fn response(identity: &Identity, echo: &Echo, state: State, output: V
     put("output", Value::Array(output));
     put("usage", state.usage);
     object.append(&mut echo.members());
+    object.insert("background".to_owned(), json!(identity.background));
     Value::Object(object)
 }
 

@@ -54,6 +54,7 @@ fn identity() -> Identity {
         created_at: 7,
         model: "maker/model".to_owned(),
         store: true,
+        background: false,
         previous_response_id: Some("resp_before".to_owned()),
     }
 }

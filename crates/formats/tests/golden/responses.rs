@@ -28,6 +28,7 @@ fn identity() -> Identity {
         created_at: 7,
         model: "maker/model".to_owned(),
         store: false,
+        background: false,
         previous_response_id: None,
     }
 }

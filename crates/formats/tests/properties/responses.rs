@@ -65,6 +65,7 @@ fn identity() -> Identity {
         created_at: 7,
         model: "public".to_owned(),
         store: false,
+        background: false,
         previous_response_id: None,
     }
 }

@@ -10,7 +10,9 @@ use serde_json::Value;
 use tollgate_accounts::Vault;
 use tollgate_edge::body::MEDIA_BODY;
 use tollgate_formats::DecodeError;
-use tollgate_storage::{ChainLimits, NewResponse, ResponseStore, StorageError, StoredResponse};
+use tollgate_storage::{
+    ChainLimits, NewResponse, ResponseStore, StorageError, StorageErrorKind, StoredResponse,
+};
 use tollgate_types::{AccountId, Clock, Error, ErrorCode, ResponseId, Retry};
 
 use super::listing::unknown;
@@ -93,7 +95,11 @@ impl Kept {
             },
             items: turn.item_ids(),
         };
-        self.store.save(new).await.map_err(|error| unavailable(&error))
+        match self.store.save(new).await {
+            // An id is given once, so it was kept before.
+            Err(error) if error.kind == StorageErrorKind::Conflict => Ok(()),
+            saved => saved.map_err(|error| unavailable(&error)),
+        }
     }
 
     /// The turn that ended in this response. 404 when there is none, or it is another account's.
@@ -179,6 +185,13 @@ impl Kept {
     }
 }
 
+/// Why a response that is not there yet cannot be forgotten.
+pub(super) fn not_ended() -> Error {
+    let message = "The response is not made yet, or will not be. Cancel it with POST /v1/responses/{id}/cancel; what has ended \
+                   without a response is forgotten after 30 days.";
+    Error::new(ErrorCode::Conflict, message).with_param("id")
+}
+
 /// Why a response that is kept cannot be cancelled.
 pub(super) fn has_ended(turn: &Turn) -> Error {
     let status = turn.response["status"].as_str().unwrap_or("completed");
@@ -196,7 +209,7 @@ pub(super) fn check_query(pairs: &[(String, String)]) -> Result<(), Error> {
             "include" | "include[]" | "include_obfuscation" => {}
             "stream" if value == "false" => {}
             "stream" | "starting_after" => {
-                let why = "needs a response that is made in the background, which is not offered yet";
+                let why = "is not served: ask for the response again until it has ended";
                 return Err(DecodeError::unsupported(name.clone(), why).into());
             }
             _ => return Err(unknown(name)),
@@ -227,7 +240,7 @@ fn too_long() -> Error {
     Error::new(ErrorCode::ContextLengthExceeded, message).with_param("previous_response_id")
 }
 
-fn unavailable(error: &StorageError) -> Error {
+pub(super) fn unavailable(error: &StorageError) -> Error {
     let message = "The gateway cannot reach its storage at the moment. Retry with backoff.";
     Error::new(ErrorCode::Overloaded, message)
         .with_retry(Retry::After(Duration::from_secs(2)))

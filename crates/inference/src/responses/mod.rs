@@ -1,6 +1,7 @@
-//! `/v1/responses`: made in one answer, in a stream or in a session over a WebSocket ([`socket`]), kept ([`kept`]), and
-//! gone on from ([`recall`]).
+//! `/v1/responses`: made in one answer, in a stream, in a session over a WebSocket ([`socket`]) or while nobody waits
+//! ([`background`]), kept ([`kept`]), and gone on from ([`recall`]).
 
+mod background;
 mod compact;
 mod count;
 mod events;
@@ -12,5 +13,6 @@ pub(crate) mod service;
 mod socket;
 mod wire;
 
+pub use background::Background;
 pub use kept::Kept;
 pub use routes::routes;

@@ -138,6 +138,14 @@ fn told(kept: &Kept, account: AccountId, item: &Value) -> Value {
 }
 
 impl Recalled {
+    /// A request that said everything itself when it was accepted.
+    pub(super) fn whole(body: Bytes, previous: Option<ResponseId>) -> Self {
+        Self {
+            previous,
+            ..unchanged(body)
+        }
+    }
+
     /// What the request says itself.
     pub(super) fn take_own_items(&mut self) -> Result<Vec<Value>, Error> {
         match self.own.take() {

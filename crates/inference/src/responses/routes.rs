@@ -146,7 +146,8 @@ async fn compact_response(
     Ok(json::response(Bytes::from(compacted.to_string())))
 }
 
-/// A response that is kept: for 30 days, unless its request said `store: false`.
+/// A response that is kept: for 30 days, unless its request said `store: false`. One that is made in the background is
+/// `queued`, then `in_progress`, until it is there, has `failed` or was `cancelled`.
 #[utoipa::path(
     get, path = "/v1/responses/{id}", tag = "Text", operation_id = "get_response",
     params(("id" = String, Path, description = "Id of the response")),
@@ -163,8 +164,12 @@ async fn get_response(
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Response, ApiError> {
     kept::check_query(&pairs)?;
-    let turn = inference.kept.get(caller.account_id(), &id).await?;
-    Ok(json::response(Bytes::from(turn.response.to_string())))
+    let account = caller.account_id();
+    let response = match inference.background.unfinished(account, &id).await? {
+        Some(unfinished) => unfinished,
+        None => inference.kept.get(account, &id).await?.response,
+    };
+    Ok(json::response(Bytes::from(response.to_string())))
 }
 
 /// Forgets a response. Responses that go on from it stay, but cannot be gone on from any more.
@@ -182,11 +187,16 @@ async fn delete_response(
     State(inference): State<Inference>,
     Path(id): Path<String>,
 ) -> Result<Json<DeletedResponse>, ApiError> {
-    inference.kept.delete(caller.account_id(), &id).await?;
+    let account = caller.account_id();
+    if inference.background.unfinished(account, &id).await?.is_some() {
+        return Err(ApiError(kept::not_ended()));
+    }
+    inference.kept.delete(account, &id).await?;
     Ok(Json(DeletedResponse::new(id)))
 }
 
-/// Cancels a response that is made in the background. Those that are kept have ended, so there is none to cancel.
+/// Cancels a response that is made in the background. One that was not begun costs nothing; else what was used until then is
+/// paid. Again, it answers the same; a response that is there cannot be cancelled.
 #[utoipa::path(
     post, path = "/v1/responses/{id}/cancel", tag = "Text", operation_id = "cancel_response",
     params(("id" = String, Path, description = "Id of the response")),
@@ -201,7 +211,11 @@ async fn cancel_response(
     State(inference): State<Inference>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let turn = inference.kept.get(caller.account_id(), &id).await?;
+    let account = caller.account_id();
+    if let Some(cancelled) = inference.background.cancel(account, &id).await? {
+        return Ok(json::response(Bytes::from(cancelled.to_string())));
+    }
+    let turn = inference.kept.get(account, &id).await?;
     Err(ApiError(kept::has_ended(&turn)))
 }
 

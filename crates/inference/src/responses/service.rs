@@ -13,6 +13,7 @@ use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Error, Format, ResponseId, Timestamp};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
+use super::background;
 use super::events::Events;
 use super::kept::{Keeper, Latest};
 use super::recall::{Recalled, recall};
@@ -50,13 +51,20 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
         ..
     } = request;
     let (kept, pipeline) = (&inference.kept, &inference.pipeline);
+    let prepared = prepare(request).await?;
+    if prepared.background {
+        return background::accept(inference, ctx, prepared)
+            .await
+            .map(Answer::Whole);
+    }
     let Prepared {
         routed,
         request,
         told,
         mut recalled,
         store,
-    } = prepare(request).await?;
+        ..
+    } = prepared;
     let account = request.caller.account_id();
     let keeper = match store || latest.is_some() {
         true => Some(Keeper {
@@ -80,10 +88,12 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
 pub(crate) struct Prepared {
     pub(crate) routed: Routed,
     pub(crate) request: CallRequest,
-    told: Told,
-    recalled: Recalled,
+    pub(super) told: Told,
+    pub(super) recalled: Recalled,
     /// Whether the response is kept.
     store: bool,
+    /// Whether its caller does not wait.
+    background: bool,
 }
 
 /// The call that a request asks for.
@@ -95,8 +105,22 @@ pub(crate) async fn prepare(request: Request<'_>) -> Result<Prepared, Error> {
         body,
         latest,
     } = request;
-    let (kept, pipeline) = (&inference.kept, &inference.pipeline);
-    let recalled = recall(kept, latest, caller.account_id(), body).await?;
+    let recalled = recall(&inference.kept, latest, caller.account_id(), body).await?;
+    let prepared = prepare_recalled(&inference.pipeline, ctx, caller, recalled)?;
+    if prepared.background && latest.is_some() {
+        let why = "is not served in a session; send the request by itself";
+        return Err(DecodeError::unsupported("background", why).into());
+    }
+    Ok(prepared)
+}
+
+/// The call that a request asks for which says everything itself.
+pub(super) fn prepare_recalled(
+    pipeline: &Pipeline,
+    ctx: &RequestContext,
+    caller: Caller,
+    recalled: Recalled,
+) -> Result<Prepared, Error> {
     let checked = lenient::checked(&caller, ctx, recalled.body.clone(), |body| {
         check(pipeline, ctx, &caller, body)
     });
@@ -106,7 +130,7 @@ pub(crate) async fn prepare(request: Request<'_>) -> Result<Prepared, Error> {
         echo: echo(ctx, &checked, &body)?,
         show_reasoning: checked.head.shows_reasoning,
     };
-    let store = checked.head.store;
+    let (store, background) = (checked.head.store, checked.head.background);
     let (routed, request) = call(ctx, caller, checked, body);
     crossing::note_foreign_reasoning(ctx, &routed, &request.call);
     Ok(Prepared {
@@ -115,6 +139,7 @@ pub(crate) async fn prepare(request: Request<'_>) -> Result<Prepared, Error> {
         told,
         recalled,
         store,
+        background,
     })
 }
 
@@ -125,6 +150,7 @@ fn identity(ctx: &RequestContext, checked: &Checked, recalled: &Recalled) -> Ide
         created_at: seconds(ctx.accepted_at),
         model: checked.routed.public_model.to_string(),
         store: checked.head.store,
+        background: checked.head.background,
         previous_response_id: recalled.previous.map(|id| id.to_string()),
     }
 }
@@ -159,6 +185,18 @@ pub(super) fn call(
     (routed, request)
 }
 
+/// The response object of a call that was made whole, and what it cost.
+pub(super) fn encode(pipeline: &Pipeline, answer: Delivered, told: &Told) -> Result<Bytes, Error> {
+    match answer {
+        Delivered::Whole {
+            payload,
+            outline,
+            charge,
+        } => told.encode(payload, outline.as_ref(), seconds(pipeline.clock.now()), &charge),
+        Delivered::Stream(_) => Err(Error::internal("a whole answer was asked for")),
+    }
+}
+
 /// Hands the answer out, kept if it is to be. One that cannot be kept says so itself: it was paid for.
 async fn deliver(
     pipeline: &Arc<Pipeline>,
@@ -168,14 +206,9 @@ async fn deliver(
     keeper: Option<Keeper>,
 ) -> Result<Answer, Error> {
     match answer {
-        Delivered::Whole {
-            payload,
-            outline,
-            charge,
-        } => {
+        Delivered::Whole { ref charge, .. } => {
             ctx.note_cost(charge.amount);
-            let completed_at = seconds(pipeline.clock.now());
-            let response = told.encode(payload, outline.as_ref(), completed_at, &charge)?;
+            let response = encode(pipeline, answer, &told)?;
             let is_kept = match keeper {
                 Some(keeper) => keeper.finish(&response).await,
                 None => true,
@@ -235,7 +268,7 @@ pub(super) fn validate(body: &[u8]) -> Result<ResponsesHead<'_>, Error> {
     Ok(head)
 }
 
-fn seconds(time: Timestamp) -> i64 {
+pub(super) fn seconds(time: Timestamp) -> i64 {
     time.as_micros().div_euclid(1_000_000)
 }
 
@@ -268,9 +301,9 @@ pub(super) fn demand(head: &ResponsesHead<'_>, body_bytes: usize) -> Demand {
 }
 
 /// What is said about an answer besides itself.
-struct Told {
-    identity: Identity,
-    echo: Echo,
+pub(super) struct Told {
+    pub(super) identity: Identity,
+    pub(super) echo: Echo,
     show_reasoning: bool,
 }
 

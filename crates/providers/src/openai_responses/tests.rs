@@ -114,6 +114,7 @@ async fn ask(provider: &dyn Provider, ctx: &CallContext, call: &TextCall) -> Res
                         created_at: 7,
                         model: call.public_model.to_string(),
                         store: false,
+                        background: false,
                         previous_response_id: None,
                     };
                     let sent = splice_response(&bytes, head.unwrap(), &identity, &Usage::ZERO, Credits::ZERO);

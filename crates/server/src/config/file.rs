@@ -42,6 +42,8 @@ pub struct FileConfig {
     pub retries: RetriesSection,
     /// What happens to the answer of a caller that left.
     pub drain: DrainSection,
+    /// What goes on after its request was answered.
+    pub jobs: JobsSection,
     /// What may be sent to models, and what of their answers may be shown.
     pub policy: PolicySection,
 }
@@ -518,6 +520,25 @@ impl Default for DrainSection {
             most: 64,
             time_ms: 120_000,
             bytes: 4 * 1024 * 1024,
+        }
+    }
+}
+
+/// `[jobs]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct JobsSection {
+    /// Jobs that this process carries out at once; with zero it accepts jobs and leaves them to others.
+    pub concurrency: usize,
+    /// Jobs of one account at once, in all processes together.
+    pub per_account: u32,
+}
+
+impl Default for JobsSection {
+    fn default() -> Self {
+        Self {
+            concurrency: 256,
+            per_account: 16,
         }
     }
 }

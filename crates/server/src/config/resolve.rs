@@ -7,6 +7,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use tollgate_backends::{postgres, redis};
 use tollgate_billing::Plan;
+use tollgate_jobs::WorkerSettings;
 use tollgate_pipeline::{Drain, Retries, Settings, Timeouts};
 use tollgate_providers::egress::Allowed;
 use tollgate_storage::{Cadence, Payer};
@@ -189,6 +190,16 @@ impl Config {
             models: section.models.clone(),
         };
         self.file.plans.0.iter().map(plan).collect()
+    }
+
+    /// The figures of workers.
+    pub fn worker_settings(&self) -> WorkerSettings {
+        WorkerSettings {
+            concurrency: self.file.jobs.concurrency,
+            per_account: self.file.jobs.per_account,
+            drain: Duration::from_millis(self.file.timeouts.shutdown_ms),
+            ..WorkerSettings::default()
+        }
     }
 
     /// The figures of the pipeline.

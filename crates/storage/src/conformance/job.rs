@@ -124,6 +124,8 @@ pub async fn accepted_with_its_hold(factory: Factory) {
         key: terms.key,
         request: terms.request,
         hold: terms.id,
+        held: nanos(10),
+        price_version: terms.price_version,
         model: terms.model,
         status: JobStatus::Queued,
         phase: Arc::from(""),

@@ -1,5 +1,6 @@
 //! `/v1/responses`: any model for callers of this format, and this format's own provider for any caller.
 
+mod background;
 mod bad_input;
 mod crossing;
 mod kept;

@@ -20,6 +20,7 @@ pub(super) struct ObjectPlaces {
     id: Option<Span>,
     model: Option<Span>,
     store: Option<Span>,
+    background: Option<Span>,
     previous: Option<Span>,
     usage: Option<Span>,
     /// Strings that seal reasoning.
@@ -75,6 +76,7 @@ impl ObjectPlaces {
                 "id" => places.id = value,
                 "model" => places.model = value,
                 "store" => places.store = value,
+                "background" => places.background = value,
                 "previous_response_id" => places.previous = value,
                 "usage" => places.usage = value,
                 _ => {}
@@ -105,9 +107,15 @@ impl ObjectPlaces {
                 previous.map_or_else(|| b"null".to_vec(), json_string),
             ),
         ];
-        said.into_iter()
+        let mut edits: Vec<_> = said
+            .into_iter()
             .map(|(name, place, value)| self.edit(name, place, value))
-            .collect()
+            .collect();
+        if self.background.is_some() || identity.background {
+            let value = identity.background.to_string().into_bytes();
+            edits.push(self.edit("background", self.background, value));
+        }
+        edits
     }
 
     /// The report with the cost; what the gateway counted, where there is none.

@@ -116,6 +116,7 @@ impl<'a> Request<'a> {
             model: Cow::Borrowed(""),
             stream: false,
             store: true,
+            background: false,
             previous_response_id: None,
             max_tokens: None,
             items: 0,
@@ -157,6 +158,7 @@ impl<'a> Request<'a> {
             "input" => input::read(reader, head, path)?,
             "stream" => head.stream = reader.boolean_at(path)?,
             "store" => head.store = reader.boolean_at(path)?,
+            "background" => head.background = reader.boolean_at(path)?,
             "previous_response_id" => {
                 head.previous_response_id = Some(reader.filled_string_at(path)?.decoded());
             }
@@ -199,6 +201,16 @@ impl<'a> Request<'a> {
         }
         if self.must_call && head.tools == 0 {
             return Err(Path::TOP.key("tool_choice").invalid("needs 'tools'"));
+        }
+        if head.background && !head.store {
+            return Err(Path::TOP
+                .key("background")
+                .invalid("needs 'store': true, since the response is asked for later"));
+        }
+        if head.background && head.stream {
+            return Err(Path::TOP
+                .key("background")
+                .unsupported("is not served with 'stream': true; leave that out and ask for the response by its id"));
         }
         if head.layout.field("stream_options").is_some() && !head.stream {
             return Err(Path::TOP

@@ -61,11 +61,6 @@ pub(super) fn plain(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Res
         "stream_options" => small_object(reader, &["include_obfuscation"], path, |reader, _, path| {
             reader.boolean_at(path).map(|_| ())
         })?,
-        "background" => {
-            if reader.boolean_at(path)? {
-                return Err(path.unsupported("is not served here; leave it out, or send 'stream': true"));
-            }
-        }
         "starting_after" => return Err(path.unsupported("goes on with a stream, which is not served here")),
         "conversation" => {
             return Err(
