@@ -1,9 +1,7 @@
 //! Subscriptions at payment providers: what both engines say to their databases, in words that both understand.
 
 use sqlx::FromRow;
-use tollgate_storage::{
-    Cadence, ProviderSubscription, ProviderSubscriptionState, Result, StorageError,
-};
+use tollgate_storage::{Cadence, ProviderSubscription, ProviderSubscriptionState, Result, StorageError};
 use tollgate_types::{AccountId, Course, Credits, Money, SubscriptionId, Timestamp};
 
 use crate::rows::{corrupt, id_from};
@@ -32,15 +30,7 @@ pub(crate) const DIFFERING: &str = "SELECT provider_subscription.* FROM provider
 
 /// Every statement of this file.
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[
-    INSERT,
-    GET,
-    BY_REFERENCE,
-    PENDING,
-    UPDATE,
-    DUE,
-    DIFFERING,
-];
+pub(crate) const STATEMENTS: &[&str] = &[INSERT, GET, BY_REFERENCE, PENDING, UPDATE, DUE, DIFFERING];
 
 /// Binds one to [`INSERT`] or [`UPDATE`], for any engine.
 macro_rules! bind_provider_subscription {

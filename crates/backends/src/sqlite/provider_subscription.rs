@@ -77,10 +77,7 @@ fn subscription(row: &SqliteRow) -> Result<ProviderSubscription> {
         .try_into()
 }
 
-async fn get(
-    connection: &mut SqliteConnection,
-    id: SubscriptionId,
-) -> Result<Option<ProviderSubscription>> {
+async fn get(connection: &mut SqliteConnection, id: SubscriptionId) -> Result<Option<ProviderSubscription>> {
     let statement = sqlx::query(GET).bind(id_bytes(id.as_u128()));
     let found = rows(connection, statement).await?;
     found.first().map(subscription).transpose()

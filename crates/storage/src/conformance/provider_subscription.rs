@@ -5,8 +5,8 @@ use tollgate_types::{AccountId, Course, Money, SubscriptionId};
 use super::Factory;
 use super::samples::{account, at, funded, kind, nanos, plan, subscribe, week};
 use crate::{
-    Cadence, Change, Payer, ProviderSubscription, ProviderSubscriptionChange, ProviderSubscriptionState, Storage,
-    StorageErrorKind,
+    Cadence, Change, Payer, ProviderSubscription, ProviderSubscriptionChange, ProviderSubscriptionState,
+    Storage, StorageErrorKind,
 };
 
 fn new(number: u128, account: AccountId) -> ProviderSubscription {
@@ -117,7 +117,11 @@ pub async fn paid_by_one(factory: Factory) {
     let early = store
         .change(id, ProviderSubscriptionChange::Course(Course::Ends), at(2))
         .await;
-    assert_eq!(kind(early), StorageErrorKind::Conflict, "the provider has none yet");
+    assert_eq!(
+        kind(early),
+        StorageErrorKind::Conflict,
+        "the provider has none yet"
+    );
     let now = store.change(id, failed("expired"), at(2)).await.unwrap();
     assert_eq!(
         (now.state, now.failure.as_deref()),
@@ -131,13 +135,20 @@ pub async fn paid_by_one(factory: Factory) {
     for repeated in [paid("sub_1", "in_1"), failed("late")] {
         assert_eq!(store.change(id, repeated, at(4)).await.unwrap(), first);
     }
-    for other in [paid("sub_2", "in_9"), refused("sub_2"), refused("sub_1"), opened("cs_9")] {
+    for other in [
+        paid("sub_2", "in_9"),
+        refused("sub_2"),
+        refused("sub_1"),
+        opened("cs_9"),
+    ] {
         let changed = store.change(id, other.clone(), at(4)).await;
         assert_eq!(kind(changed), StorageErrorKind::Conflict, "{other:?}");
     }
     let next = store.change(id, paid("sub_1", "in_2"), at(5)).await.unwrap();
     assert_eq!((next.invoice.as_deref(), next.updated_at), (Some("in_2"), at(5)));
-    let unknown = store.change(SubscriptionId::from_u128(9), failed("x"), at(5)).await;
+    let unknown = store
+        .change(SubscriptionId::from_u128(9), failed("x"), at(5))
+        .await;
     assert_eq!(kind(unknown), StorageErrorKind::NotFound);
 }
 
