@@ -234,17 +234,25 @@ impl TopUps {
         Ok(Received::Plan)
     }
 
-    /// Something about a subscription is another way at the provider, which says how it stands now.
+    /// Something about a subscription is another way at the provider.
     pub(super) async fn plan_changed(&self, of: &PlanReference) -> Result<Received, Error> {
-        match self.find_plan(of).await? {
-            None => Ok(Received::Ignored),
-            Some(sold) if sold.state == ProviderSubscriptionState::Begun => {
-                let standing = self.provider.plan_standing(&of.reference).await;
-                let standing = standing.map_err(|error| unavailable(&error))?;
-                self.follow(&sold, standing.course).await?;
-                Ok(Received::Plan)
-            }
-            Some(_) => Ok(Received::Plan),
+        let Some(sold) = self.find_plan(of).await? else {
+            return Ok(Received::Ignored);
+        };
+        self.catch_up(&sold, &of.reference).await?;
+        Ok(Received::Plan)
+    }
+
+    /// Asks the provider how a subscription stands now, which is what counts, and has the one here follow.
+    async fn catch_up(&self, sold: &ProviderSubscription, reference: &str) -> Result<(), Error> {
+        let standing = self.provider.plan_standing(reference).await;
+        let standing = standing.map_err(|error| unavailable(&error))?;
+        if let Some(paid) = &standing.paid {
+            self.plan_paid(paid).await?;
+        }
+        match sold.state {
+            ProviderSubscriptionState::Begun => self.follow(sold, standing.course).await,
+            ProviderSubscriptionState::Pending | ProviderSubscriptionState::Failed => Ok(()),
         }
     }
 
@@ -339,12 +347,7 @@ impl TopUps {
             return Ok(());
         }
         if let Some(reference) = &sold.reference {
-            let standing = self.provider.plan_standing(reference).await;
-            let standing = standing.map_err(|error| unavailable(&error))?;
-            if let Some(paid) = &standing.paid {
-                self.plan_paid(paid).await?;
-            }
-            self.follow(sold, standing.course).await?;
+            self.catch_up(sold, reference).await?;
         }
         let found = self.subscription(sold.id).await?;
         match found.filter(|found| !found.state.is_terminal() && found.terms.paid_through <= now) {

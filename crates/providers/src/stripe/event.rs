@@ -35,6 +35,7 @@ struct Session {
     client_reference_id: Option<String>,
     payment_status: String,
     payment_intent: Option<String>,
+    subscription: Option<String>,
     amount_total: Option<i64>,
     currency: Option<String>,
     total_details: Option<Details>,
@@ -208,6 +209,9 @@ pub(super) fn read(body: &[u8]) -> Result<PaymentEvent, EventFault> {
     match event.kind.as_str() {
         "checkout.session.completed" | "checkout.session.async_payment_succeeded" => {
             let session: Session = serde_json::from_str(object).map_err(malformed)?;
+            if let Some(begun) = session.plan() {
+                return Ok(PaymentEvent::PlanChanged(begun));
+            }
             match session.payment_status.as_str() {
                 "paid" => session.paid(),
                 // It will be paid later, or cost nothing.
@@ -272,6 +276,14 @@ pub(super) fn read(body: &[u8]) -> Result<PaymentEvent, EventFault> {
 }
 
 impl Session {
+    /// The subscription that was begun on it, when it is one of here.
+    fn plan(&self) -> Option<PlanReference> {
+        Some(PlanReference {
+            subscription: Some(own_id(self.client_reference_id.as_deref())?),
+            reference: self.subscription.clone()?,
+        })
+    }
+
     fn paid(self) -> Result<PaymentEvent, EventFault> {
         let Some(top_up) = own_id(self.client_reference_id.as_deref()) else {
             return Ok(other("checkout.session of somebody else".to_owned()));

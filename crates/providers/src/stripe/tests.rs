@@ -551,15 +551,23 @@ fn invoices_say_which_period_of_which_plan_was_paid() {
         read("customer.subscription.deleted", named(Value::Null)),
         Ok(PaymentEvent::PlanEnded(reference(None)))
     );
-    let page = json!({"client_reference_id": text, "payment_status": "unpaid", "mode": "subscription"});
+    let page = json!({"client_reference_id": text, "payment_status": "unpaid"});
     let expired = PaymentEvent::PlanNotBegun {
         subscription: own,
         why: "expired".to_owned(),
     };
-    assert_eq!(read("checkout.session.expired", page.clone()), Ok(expired));
-    let completed = read("checkout.session.completed", page);
-    assert!(
-        matches!(completed, Ok(PaymentEvent::Other { .. })),
-        "the invoice says it: {completed:?}"
+    assert_eq!(read("checkout.session.expired", page), Ok(expired));
+    let completed = |subscription: Option<&str>, name: &str| {
+        let object =
+            json!({"client_reference_id": name, "payment_status": "paid", "subscription": subscription});
+        read("checkout.session.completed", object)
+    };
+    assert_eq!(
+        completed(Some("sub_1"), &text),
+        Ok(PaymentEvent::PlanChanged(reference(Some(own))))
     );
+    for (subscription, name) in [(Some("sub_1"), "order 66"), (None, &text)] {
+        let other = completed(subscription, name);
+        assert!(matches!(other, Ok(PaymentEvent::Other { .. })), "{other:?}");
+    }
 }

@@ -112,9 +112,11 @@ async fn a_plan_begins_when_it_is_paid_and_goes_on_with_every_invoice() {
             (&json!(750), &json!("usd"))
         );
         let [_, sessions, _] = shop.stripe.stripe_objects();
-        shop.told("checkout.session.completed", &sessions[0]).await;
+        let page = shop
+            .stripe
+            .stripe_event("checkout.session.completed", &sessions[0], now());
         let event = shop.stripe.stripe_event("invoice.paid", &first, now());
-        let (one, two, three) = tokio::join!(shop.tell(&event), shop.tell(&event), shop.tell(&event));
+        let (one, two, three) = tokio::join!(shop.tell(&event), shop.tell(&page), shop.tell(&event));
         assert_eq!([one.status, two.status, three.status], [200; 3]);
         let begun = shop.subscription(&id).await;
         assert_eq!(standing(&begun), ("active", 0, paid_through(&first)));
@@ -296,6 +298,31 @@ async fn what_is_done_here_the_service_hears_of_as_soon_as_it_is_there() {
         );
         shop.gateway.finish().await;
     }
+}
+
+#[tokio::test]
+async fn the_page_that_was_paid_is_enough_to_begin_and_says_nothing_of_others() {
+    let shop = Shop::open(Storage::Sqlite).await;
+    let id = shop.plan_page().await;
+    let first = shop.stripe.begin_plan(0, now());
+    let [_, sessions, _] = shop.stripe.stripe_objects();
+    let mut cheaper = sessions[0].clone();
+    // Whoever pays on another page of the service can say there whose it is, and it is not.
+    cheaper["subscription"] = json!("sub_9");
+    let unknown = shop.refused("checkout.session.completed", &cheaper).await;
+    assert_error("no subscription", &unknown, "upstream_error", None);
+    shop.stripe
+        .push_for_stripe(Reply::body(503, "text/plain", "busy"), false);
+    let away = shop.refused("checkout.session.completed", &sessions[0]).await;
+    assert_error("away", &away, "overloaded", None);
+    for _ in 0..2 {
+        shop.told("checkout.session.completed", &sessions[0]).await;
+        assert_eq!(
+            standing(&shop.subscription(&id).await),
+            ("active", 0, paid_through(&first))
+        );
+    }
+    shop.gateway.finish().await;
 }
 
 #[tokio::test]
