@@ -318,7 +318,7 @@ async fn show_subscription(domains: &Domains, id: SubscriptionId) -> Result<Repl
     let renewed = domains.storage.provider_subscriptions.get(id).await;
     let renewed = renewed.map_err(Error::internal)?;
     Ok(Reply::Subscription(SubscriptionView {
-        renewed_by: renewed.as_ref().map(RenewedByView::of),
+        renewed_by: renewed.as_ref().map(RenewedByView::of).map(Box::new),
         events: events.iter().map(EventView::of).collect(),
         ..view
     }))

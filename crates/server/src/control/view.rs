@@ -421,7 +421,7 @@ pub struct SubscriptionView {
     pub next_plan: Option<[String; 2]>,
     /// What renews it at a payment provider, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub renewed_by: Option<RenewedByView>,
+    pub renewed_by: Option<Box<RenewedByView>>,
     /// The week, while the subscription has one.
     pub week: Option<WeekView>,
     /// What happened to it, oldest first, where that was asked for.

@@ -131,6 +131,7 @@ async fn a_role_may_what_its_table_says() {
             "bo",
         ),
         ("POST", of("/subscriptions"), json!({"plan": "none"}), "bo"),
+        ("POST", of("/subscriptions/open"), json!({"plan": "none"}), "bo"),
         (
             "POST",
             format!("/admin/v1/subscriptions/sub_{unknown}/cancel"),
