@@ -384,7 +384,7 @@ impl TopUps {
                     tracing::warn!(
                         reference,
                         ?total,
-                        "money that was paid for a plan went back; the plan goes on until it is cancelled"
+                        "money of an invoice went back; a plan that it paid for goes on until it is cancelled"
                     );
                     Ok(Received::Ignored)
                 }

@@ -258,10 +258,9 @@ impl TopUps {
 
     /// A subscription has ended at the provider.
     pub(super) async fn plan_ended(&self, of: &PlanReference) -> Result<Received, Error> {
-        let Some(sold) = self.find_plan(of).await? else {
+        let Some(mut sold) = self.find_plan(of).await? else {
             return Ok(Received::Ignored);
         };
-        let mut sold = sold;
         if sold.course.is_none() {
             let refused = ProviderSubscriptionChange::Refused {
                 reference: of.reference.clone(),

@@ -6,7 +6,8 @@ use tollgate_testkit::gateway::{Gateway, Storage, eventually};
 use tollgate_testkit::upstream::{Event, FakeUpstream, Reply};
 
 use super::{ENGINES, KEY, Shop, WEBHOOK, now, options};
-use crate::scene::assert_error;
+use crate::admin;
+use crate::scene::{CHAT, assert_error, hello};
 
 const DAY: i64 = 24 * 60 * 60;
 /// A month of the service.
@@ -59,6 +60,13 @@ impl Shop {
         let events = found["events"].as_array().unwrap().iter();
         let kinds = events.map(|event| event["kind"].as_str().unwrap().to_owned());
         kinds.skip(1).collect()
+    }
+
+    /// The status of a call that nothing but a plan can pay.
+    async fn call(&self, key: &str) -> u16 {
+        let body = hello(json!({"model": "sim/chat"}));
+        let response = self.gateway.client().post_json(CHAT, key, &body).await;
+        response.status
     }
 
     /// Tells of something that cannot be taken.
@@ -170,17 +178,21 @@ async fn what_is_not_paid_is_owed_until_it_is() {
     for storage in ENGINES {
         let mut shop = Shop::open(storage).await;
         let id = shop.plan_page().await;
+        let key = shop.gateway.key(&shop.account).await.secret;
+        assert_eq!(shop.call(&key).await, 402);
         // A card that is declined on the page: there is nothing yet that could be owed.
         let first = shop.stripe.begin_plan(0, now() - MONTH);
         shop.told("invoice.payment_failed", &first).await;
         shop.told("invoice.paid", &first).await;
         assert_eq!(shop.subscription(&id).await["state"], "active");
-        // Its month is over; of the day that it lasts longer something is left.
+        // Its month is over, and it is asked for the next one; it lasts a day longer.
+        assert_eq!(shop.call(&key).await, 200);
         let second = shop.stripe.bill_plan(0, false);
         for _ in 0..2 {
             shop.told("invoice.payment_failed", &second).await;
             assert_eq!(shop.subscription(&id).await["state"], "past_due");
         }
+        assert_eq!(shop.call(&key).await, 402);
         let paid = shop.stripe.settle_invoice(second["id"].as_str().unwrap());
         shop.told("invoice.paid", &paid).await;
         shop.told("invoice.payment_failed", &second).await;
@@ -188,6 +200,7 @@ async fn what_is_not_paid_is_owed_until_it_is() {
             standing(&shop.subscription(&id).await),
             ("active", 1, paid_through(&second))
         );
+        assert_eq!(shop.call(&key).await, 200);
         let third = shop.stripe.bill_plan(0, false);
         shop.told("invoice.payment_failed", &third).await;
         // A week later nobody has paid, and the service need not ask any more.
@@ -595,9 +608,29 @@ async fn what_cannot_be_begun_is_refused_before_the_service_hears_of_it() {
         down.code == 1 && down.stderr.contains("does not answer; try again later"),
         "{down:?}"
     );
-    let yearly = [open.as_slice(), &["--cadence", "yearly"]].concat();
-    command_line.run(&yearly).await;
+    let create = ["admins", "create", "jo", "--role", "billing"];
+    let token = command_line.run(&create).await["token"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let path = format!("/admin/v1/accounts/{}/subscriptions/open", shop.account);
+    let yearly = json!({"plan": "team", "cadence": "yearly"});
+    let listener = admin::admin_of(&shop.gateway).await;
+    let page = admin::send(&listener, "POST", &path, &token, &yearly)
+        .await
+        .json();
+    let [_, sessions, _] = shop.stripe.stripe_objects();
+    assert_eq!(
+        (&page["url"], &page["id"]),
+        (&sessions[0]["url"], &sessions[0]["client_reference_id"])
+    );
     let year = shop.stripe.begin_plan(0, now());
     assert_eq!(year["amount_paid"], 12 * 750);
+    shop.told("invoice.paid", &year).await;
+    let found = shop.subscription(page["id"].as_str().unwrap()).await;
+    assert_eq!(
+        (standing(&found), &found["cadence"]),
+        (("active", 0, paid_through(&year)), &json!("yearly"))
+    );
     shop.gateway.finish().await;
 }
