@@ -25,7 +25,7 @@ pub use id::{
     TopUpId,
 };
 pub use money::Credits;
-pub use payment::{CreditPrice, Currency, Money};
+pub use payment::{Course, CreditPrice, Currency, Money};
 pub use price::{PriceVersion, Prices};
 pub use tokenizer::Tokenizer;
 pub use usage::{Unit, Usage};
