@@ -8,6 +8,7 @@ pub mod memory;
 pub mod moving;
 mod notices;
 pub mod postgres;
+mod provider_subscriptions;
 pub mod redis;
 mod rows;
 mod schema;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tollgate_storage::{
-    Account, Cadence, Change, NewSubscription, NextPlan, Payer, Payment, Product, StorageError,
-    StorageErrorKind, Subscription, SubscriptionState, SubscriptionStore,
+    Cadence, Change, NewSubscription, NextPlan, Payer, Payment, Product, StorageError, StorageErrorKind,
+    Subscription, SubscriptionState, SubscriptionStore,
 };
 use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, Timestamp};
@@ -284,14 +284,14 @@ fn done(payment: Payment, price: Credits) -> Result<Subscription, Error> {
 }
 
 /// Renews what is due, or says what else becomes of it; answers how many subscriptions changed. Several nodes may do so
-/// at once: a period is paid once. A failure is logged and the next pass tries again. Accounts with a test clock are left to
-/// [`test_clock`](crate::test_clock).
+/// at once: a period is paid once. A failure is logged and the next pass tries again. Some are left to others: accounts with a
+/// test clock to [`test_clock`](crate::test_clock), what a payment provider renews to [`top_ups`](crate::top_ups).
 pub async fn renew_due(
     subscriptions: &dyn SubscriptionStore,
     plans: &Plans,
     ids: &IdSource,
     now: Timestamp,
-    with_test_clocks: &[Account],
+    is_left: impl Fn(&Subscription) -> bool,
 ) -> u64 {
     let mut due = match subscriptions.due(now, BATCH).await {
         Ok(due) => due,
@@ -300,11 +300,7 @@ pub async fn renew_due(
             return 0;
         }
     };
-    due.retain(|due| {
-        with_test_clocks
-            .iter()
-            .all(|account| account.id != due.terms.account)
-    });
+    due.retain(|due| !is_left(due));
     renew_all(subscriptions, plans, ids, due, now).await
 }
 
@@ -355,7 +351,7 @@ fn begin_of_next(subscription: &Subscription, plan: &Plan, now: Timestamp) -> Ti
 }
 
 /// Whether something changed. `next` is another plan, with the id of its subscription.
-async fn renew(
+pub(crate) async fn renew(
     subscriptions: &dyn SubscriptionStore,
     subscription: &Subscription,
     next: Option<(SubscriptionId, Plan)>,

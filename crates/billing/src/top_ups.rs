@@ -3,6 +3,8 @@
 //! The provider's word is what counts, and it may come twice, late, in any order, or on two ways at once. So the grant is
 //! named by the provider's id of the money that moved: however often that is told, the credits come once.
 
+mod plans;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ use tollgate_upstream::{
 };
 
 use crate::refusal::{invalid, no_such_account};
+
+pub use plans::{MARGIN, OpenedPlan};
 
 /// After so many charges that failed one after another no further one is tried.
 pub const MOST_FAILURES: u32 = 3;
@@ -64,11 +68,13 @@ pub enum Received {
     Failed,
     /// Credits were taken back, as far as they are there.
     Returned,
-    /// It concerns no credits.
+    /// A plan begins, goes on, is owed or ends, now or since it was told before.
+    Plan,
+    /// It concerns neither credits nor plans.
     Ignored,
 }
 
-/// Sells credits.
+/// Sells credits, and plans that the provider renews.
 pub struct TopUps {
     provider: Arc<dyn PaymentProvider>,
     settings: TopUpSettings,
@@ -173,12 +179,17 @@ impl TopUps {
                 self.fail(top_up, &why).await?;
                 Ok(Received::Failed)
             }
-            PaymentEvent::Returned { reference, total } => {
-                self.take_back(&reference, total).await?;
-                Ok(Received::Returned)
+            PaymentEvent::Returned { reference, total } => self.take_back(&reference, total).await,
+            PaymentEvent::PlanPaid(invoice) => self.plan_paid(&invoice).await,
+            PaymentEvent::PlanNotPaid(invoice) => self.plan_not_paid(&invoice).await,
+            PaymentEvent::PlanChanged(of) => self.plan_changed(&of).await,
+            PaymentEvent::PlanEnded(of) => self.plan_ended(&of).await,
+            PaymentEvent::PlanNotBegun { subscription, why } => {
+                self.plan_not_begun(subscription, &why).await?;
+                Ok(Received::Plan)
             }
             PaymentEvent::Other { kind } => {
-                tracing::debug!(kind, "an event that concerns no credits");
+                tracing::debug!(kind, "an event that concerns neither credits nor plans");
                 Ok(Received::Ignored)
             }
         }
@@ -363,10 +374,23 @@ impl TopUps {
         set.map_err(Error::internal)
     }
 
-    /// Takes back of the credits what of the money went back, as far as it is there.
-    async fn take_back(&self, reference: &str, total: Money) -> Result<(), Error> {
+    /// Takes back of the credits what of the money went back, as far as it is there. What was paid for a plan bought none.
+    async fn take_back(&self, reference: &str, total: Money) -> Result<Received, Error> {
         let found = self.storage.top_ups.by_reference(reference).await;
-        let top_up = found.map_err(Error::internal)?.ok_or_else(unknown)?;
+        let Some(top_up) = found.map_err(Error::internal)? else {
+            let of_invoice = self.provider.is_of_invoice(reference).await;
+            return match of_invoice.map_err(|error| unavailable(&error))? {
+                true => {
+                    tracing::warn!(
+                        reference,
+                        ?total,
+                        "money of an invoice went back; a plan that it paid for goes on until it is cancelled"
+                    );
+                    Ok(Received::Ignored)
+                }
+                false => Err(unknown()),
+            };
+        };
         let Some(lot) = top_up.grant else {
             return Err(unknown());
         };
@@ -382,7 +406,7 @@ impl TopUps {
             .await
             .map_err(conflict)?;
         tracing::info!(account.id = %top_up.account, %owed, %taken, "money of {} went back", top_up.id);
-        Ok(())
+        Ok(Received::Returned)
     }
 
     async fn find(&self, id: TopUpId) -> Result<TopUp, Error> {

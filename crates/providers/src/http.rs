@@ -162,6 +162,18 @@ impl HttpClient {
         .await
     }
 
+    /// Sends a DELETE without a body.
+    pub(crate) async fn delete_variant(
+        &self,
+        endpoint: &Endpoint,
+        variant: Variant,
+        timeouts: Timeouts,
+    ) -> Result<Response, UpstreamError> {
+        let body = RequestBody::default();
+        self.send(Method::DELETE, endpoint, Some(variant), body, timeouts)
+            .await
+    }
+
     async fn send(
         &self,
         method: Method,

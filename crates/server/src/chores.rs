@@ -1,10 +1,12 @@
 //! What is cleared away from time to time, and forgotten when it changes.
 
+use std::collections::HashSet;
+
 use tollgate_billing::lots::expire_lots;
 use tollgate_billing::notices::kept_since;
 use tollgate_billing::plans::renew_due;
 use tollgate_billing::sweep::sweep as sweep_holds;
-use tollgate_storage::{Account, Result};
+use tollgate_storage::{Account, Result, Subscription};
 
 use crate::wiring::Domains;
 
@@ -30,16 +32,34 @@ pub async fn sweep(domains: &Domains) {
 
 async fn renew(domains: &Domains, with_test_clocks: &[Account]) {
     let (subscriptions, now) = (&*domains.storage.subscriptions, domains.clock.now());
-    renew_due(subscriptions, &domains.plans, &domains.ids, now, with_test_clocks).await;
+    // Without a provider that could be asked they are like any other.
+    let by_provider = match &domains.top_ups {
+        Some(_) => domains.storage.provider_subscriptions.due(now, u32::MAX).await,
+        None => Ok(Vec::new()),
+    };
+    let by_provider: HashSet<_> = match by_provider {
+        Ok(due) => due.into_iter().map(|found| found.id).collect(),
+        Err(error) => {
+            tracing::warn!(%error, "cannot look for subscriptions that are due");
+            return;
+        }
+    };
+    let is_left = |due: &Subscription| {
+        let owner = due.terms.account;
+        by_provider.contains(&due.terms.id) || with_test_clocks.iter().any(|account| account.id == owner)
+    };
+    renew_due(subscriptions, &domains.plans, &domains.ids, now, is_left).await;
     for account in with_test_clocks {
         domains.test_clocks().catch_up(account).await;
     }
 }
 
-/// What others have a part in, and may keep waiting: balances are filled up, and accounts are told what they want to know.
+/// What others have a part in, and may keep waiting: balances are filled up, plans are kept as the payment provider has them,
+/// and accounts are told what they want to know.
 pub async fn reach_out(domains: &Domains) {
     if let Some(top_ups) = &domains.top_ups {
         top_ups.fill_up().await;
+        top_ups.look_after_plans().await;
     }
     domains.notices.tell().await;
 }

@@ -18,6 +18,7 @@ pub mod member;
 pub mod news;
 pub mod notice;
 pub mod price;
+pub mod provider_subscription;
 pub mod refund;
 pub mod report;
 pub mod response;
@@ -53,6 +54,9 @@ pub use member::{Member, MemberRole, MemberStore};
 pub use news::{News, NewsReader, NewsSource, NoNews};
 pub use notice::{BalanceAlert, Channel, Notice, NoticeOutcome, NoticeState, NoticeStore};
 pub use price::{PriceChange, PriceRecord, PriceStore};
+pub use provider_subscription::{
+    ProviderSubscription, ProviderSubscriptionChange, ProviderSubscriptionState, ProviderSubscriptionStore,
+};
 pub use refund::{NewRefund, Refund, RefundOutcome};
 pub use report::ReportStore;
 pub use response::{ChainLimits, NewResponse, ResponseStore, StoredResponse};
@@ -97,6 +101,8 @@ pub struct Storage {
     pub responses: Arc<dyn ResponseStore>,
     /// Plans and what else is paid for by the period.
     pub subscriptions: Arc<dyn SubscriptionStore>,
+    /// Which of them a payment provider renews.
+    pub provider_subscriptions: Arc<dyn ProviderSubscriptionStore>,
     /// Requests that may be repeated.
     pub idempotency: Arc<dyn IdempotencyStore>,
     /// Work that goes on after its request was answered.

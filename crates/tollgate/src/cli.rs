@@ -562,6 +562,23 @@ pub enum Subscriptions {
         #[arg(long, value_enum)]
         cadence: Option<Cadence>,
     },
+    /// Opens a page of the payment provider on which a plan is begun that the provider then renews, and prints its address.
+    ///
+    /// The plan has payer = "provider". A page that was opened for the account before cannot be paid any more.
+    #[command(
+        after_help = "Examples:\n  tollgate subscriptions open --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --plan team\n\nThe plan begins when the provider has said that it is paid, and is renewed whenever it says so again."
+    )]
+    Open {
+        /// The account that it is for.
+        #[arg(long, value_name = "ID", value_parser = account_id)]
+        account: AccountId,
+        /// The plan's name.
+        #[arg(long, value_name = "NAME")]
+        plan: String,
+        /// How long a period is; as the plan says when it is not given. A year of a monthly plan costs twelve months.
+        #[arg(long, value_enum)]
+        cadence: Option<Cadence>,
+    },
     /// Lists an account's subscriptions, newest first.
     #[command(
         after_help = "Examples:\n  tollgate subscriptions list --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a"

@@ -27,7 +27,7 @@ pub use id::{
 };
 pub use job::{JobStatus, StepState};
 pub use money::Credits;
-pub use payment::{CreditPrice, Currency, Money};
+pub use payment::{Course, CreditPrice, Currency, Money};
 pub use price::{PriceVersion, Prices};
 pub use tokenizer::Tokenizer;
 pub use usage::{Unit, Usage};

@@ -79,6 +79,35 @@ pub struct Money {
     pub currency: Currency,
 }
 
+/// What a payment provider does when a period of a subscription is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Course {
+    /// It asks for the next one.
+    Renews,
+    /// It ends the subscription.
+    Ends,
+    /// Nothing: the subscription has ended.
+    Ended,
+}
+
+impl Course {
+    /// The name used in storage.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Course::Renews => "renews",
+            Course::Ends => "ends",
+            Course::Ended => "ended",
+        }
+    }
+
+    /// The course with this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Course::Renews, Course::Ends, Course::Ended]
+            .into_iter()
+            .find(|course| course.as_str() == name)
+    }
+}
+
 /// What a credit costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreditPrice {

@@ -19,8 +19,8 @@ pub use fetch::{FetchError, FetchRequest, Fetched, Fetcher, MediaKind};
 pub use moderate::{ModerationCall, ModerationProvider};
 pub use notify::{Mail, Mailer, NotifyError, Post, Poster};
 pub use payment::{
-    ChargeOutcome, Checkout, EventFault, NewCheckout, NewPayer, Paid, PaymentError, PaymentEvent,
-    PaymentProvider, SavedCharge,
+    BillingInterval, ChargeOutcome, Checkout, EventFault, NewCheckout, NewPayer, NewPlanCheckout, Paid,
+    PaymentError, PaymentEvent, PaymentProvider, PlanInvoice, PlanReference, PlanStanding, SavedCharge,
 };
 pub use provider::{ListedModel, Provider};
 pub use text::{

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use tollgate_types::{AccountId, Money, Timestamp, TopUpId};
+use tollgate_types::{AccountId, Course, Money, SubscriptionId, Timestamp, TopUpId};
 
 /// Somebody who pays, as the provider is told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,34 @@ pub struct NewCheckout {
     /// How much.
     pub money: Money,
     /// What it is for, as the page and the receipt have it.
+    pub title: String,
+    /// Where the page leads when it was paid.
+    pub success_url: String,
+    /// Where it leads when it was not.
+    pub cancel_url: String,
+}
+
+/// How often a subscription is paid for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BillingInterval {
+    /// Every month.
+    Month,
+    /// Every year.
+    Year,
+}
+
+/// A page on which a subscription is begun, which the provider then renews.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPlanCheckout {
+    /// What the provider is to call it: everything that it says of the subscription carries it, and sent twice it is one page.
+    pub subscription: SubscriptionId,
+    /// Who pays: the provider's id.
+    pub payer: String,
+    /// How much for one interval.
+    pub money: Money,
+    /// How often.
+    pub interval: BillingInterval,
+    /// What it is for, as the page and the invoices have it.
     pub title: String,
     /// Where the page leads when it was paid.
     pub success_url: String,
@@ -82,6 +110,39 @@ pub struct Paid {
     pub money: Money,
 }
 
+/// A subscription at the provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanReference {
+    /// What was said to it when it was asked for; nothing where somebody else has asked.
+    pub subscription: Option<SubscriptionId>,
+    /// The provider's id of it.
+    pub reference: String,
+}
+
+/// An invoice for a period of a subscription, as the provider's own record has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanInvoice {
+    /// The provider's id of it.
+    pub invoice: String,
+    /// Whose.
+    pub of: PlanReference,
+    /// What was paid, taxes included.
+    pub money: Money,
+    /// When the period begins.
+    pub start: Timestamp,
+    /// When it is over.
+    pub end: Timestamp,
+}
+
+/// How a subscription stands at the provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanStanding {
+    /// What becomes of it when the period is over.
+    pub course: Course,
+    /// Its latest invoice, if that is paid.
+    pub paid: Option<PlanInvoice>,
+}
+
 /// What an event says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PaymentEvent {
@@ -101,7 +162,22 @@ pub enum PaymentEvent {
         /// All of it that went back so far.
         total: Money,
     },
-    /// Nothing that concerns credits.
+    /// A period of a subscription was paid.
+    PlanPaid(PlanInvoice),
+    /// A period of a subscription could not be paid; the provider may try again.
+    PlanNotPaid(PlanInvoice),
+    /// Something about a subscription is another way; the provider says what, when it is asked.
+    PlanChanged(PlanReference),
+    /// A subscription has ended.
+    PlanEnded(PlanReference),
+    /// A page on which a subscription would have begun was not paid.
+    PlanNotBegun {
+        /// What was said to it when it was asked for.
+        subscription: SubscriptionId,
+        /// A word for why.
+        why: String,
+    },
+    /// Nothing that concerns credits or plans.
     Other {
         /// What the provider calls it.
         kind: String,
@@ -146,7 +222,7 @@ impl fmt::Display for PaymentError {
 
 impl std::error::Error for PaymentError {}
 
-/// Takes money for credits.
+/// Takes money for credits and plans.
 #[async_trait]
 pub trait PaymentProvider: Send + Sync {
     /// Its name, such as `stripe`.
@@ -163,6 +239,22 @@ pub trait PaymentProvider: Send + Sync {
 
     /// Charges a card that the provider keeps.
     async fn charge_saved(&self, charge: &SavedCharge) -> Result<ChargeOutcome, PaymentError>;
+
+    /// Makes a page on which somebody begins a subscription.
+    async fn open_plan_checkout(&self, checkout: &NewPlanCheckout) -> Result<Checkout, PaymentError>;
+
+    /// Has nobody pay on a page any more, by the provider's id of it; whether that is so: false when it was paid already.
+    async fn close_checkout(&self, reference: &str) -> Result<bool, PaymentError>;
+
+    /// How a subscription stands.
+    async fn plan_standing(&self, reference: &str) -> Result<PlanStanding, PaymentError>;
+
+    /// Says what is to become of a subscription when the period is over; [`Course::Ended`] ends it now. Answers what becomes of
+    /// it: one that has ended stays so.
+    async fn set_course(&self, reference: &str, course: Course) -> Result<Course, PaymentError>;
+
+    /// Whether money that moved, by the provider's id of it, has paid an invoice of a subscription.
+    async fn is_of_invoice(&self, reference: &str) -> Result<bool, PaymentError>;
 
     /// What an event says, once its signature was checked. `signature` is the header that
     /// [`signature_header`](Self::signature_header) names.

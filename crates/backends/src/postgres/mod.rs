@@ -22,6 +22,7 @@ mod news;
 mod notice;
 mod pool;
 mod price;
+mod provider_subscription;
 mod refund;
 mod report;
 mod response;
@@ -135,6 +136,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         prices: Arc::new(price::PriceVersions(pool.clone())),
         responses: Arc::new(response::Responses(pool.clone())),
         subscriptions: Arc::new(subscription::Subscriptions(node.clone())),
+        provider_subscriptions: Arc::new(provider_subscription::ProviderSubscriptions(pool.clone())),
         idempotency: Arc::new(idempotency::Idempotency(pool.clone())),
         jobs: Arc::new(job::Jobs(node.clone())),
         news,

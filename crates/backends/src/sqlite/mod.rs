@@ -28,6 +28,7 @@ mod member;
 mod moving;
 mod notice;
 mod price;
+mod provider_subscription;
 mod query;
 mod recover;
 mod refund;
@@ -130,6 +131,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         prices: Arc::new(engine.clone()),
         responses: Arc::new(engine.clone()),
         subscriptions: Arc::new(engine.clone()),
+        provider_subscriptions: Arc::new(engine.clone()),
         idempotency: Arc::new(engine.clone()),
         jobs: Arc::new(engine.clone()),
         news: Arc::new(NoNews),

@@ -58,6 +58,7 @@ fn statements() -> Vec<Arc<str>> {
         refund::STATEMENTS,
         report::STATEMENTS,
         subscription::STATEMENTS,
+        crate::provider_subscriptions::STATEMENTS,
         crate::top_ups::STATEMENTS,
         usage::STATEMENTS,
     ];

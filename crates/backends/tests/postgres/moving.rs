@@ -65,6 +65,9 @@ const EDGES: &str = r#"
     INSERT INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, created_at) VALUES
         (x'ff000000000000000000000000000000', x'00', 32767, 'hold', 'a', 'b', 9223372036854775807, 1),
         (x'ff000000000000000000000000000000', x'00', 0, 'grant', 'a', 'b', 9223372036854775807, 1);
+    INSERT INTO provider_subscription (account_id, id, provider, plan, price, cadence, allowance, currency, amount, state,
+        reference, course, created_at, updated_at) VALUES (x'ff000000000000000000000000000000', x'01', 'stripe', 'é', 0,
+        'yearly', 9223372036854775807, 'usd', 9223372036854775807, 'begun', 'sub_1', 'ends', -1, 1);
     INSERT INTO usage_row (account_id, id, request_id, endpoint, model, provider, price_version, held, charge, overrun,
         input, cache_read, cache_write, input_audio, output, reasoning, output_audio, outcome, estimated, created_at,
         ended_at) VALUES (x'ff000000000000000000000000000000', x'00000000000000000000000000000000', x'00', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
@@ -83,6 +86,7 @@ fn every_value_comes_back_as_it_was() {
         };
         assert_eq!(sum("transfer", "amount"), (2, 2 * i128::from(i64::MAX)));
         assert_eq!(sum("response", "expires_at"), (3001, -4_501_500));
+        assert_eq!(sum("provider_subscription", "amount"), (1, i128::from(i64::MAX)));
         assert_eq!(to.accounts, 2);
 
         let again = tempfile::tempdir().unwrap();

@@ -8,13 +8,15 @@ use bytes::Bytes;
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tollgate_types::{Money, TopUpId};
+use serde_json::value::RawValue;
+use tollgate_types::{Course, Money, TopUpId};
 use tollgate_upstream::{
-    ChargeOutcome, Checkout, NewCheckout, NewPayer, Paid, PaymentError, SavedCharge, UpstreamError,
+    BillingInterval, ChargeOutcome, Checkout, NewCheckout, NewPayer, NewPlanCheckout, Paid, PaymentError,
+    PlanStanding, SavedCharge, UpstreamError,
 };
 use url::form_urlencoded::Serializer;
 
-use super::event::Intent;
+use super::event::{Intent, Invoice};
 use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, Response, Timeouts, Variant, escape,
 };
@@ -43,6 +45,31 @@ struct Created {
 struct Page {
     id: String,
     url: Option<String>,
+    /// That of a Checkout session: `open`, `complete` or `expired`.
+    status: Option<String>,
+}
+
+/// A `subscription`.
+#[derive(Deserialize)]
+struct Subscription {
+    status: String,
+    #[serde(default)]
+    cancel_at_period_end: bool,
+    /// What the customer portal sets instead.
+    cancel_at: Option<i64>,
+    #[serde(default)]
+    items: Items,
+    latest_invoice: Option<Box<RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Items {
+    data: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    current_period_end: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -131,6 +158,122 @@ impl Client {
         Ok(Checkout { reference, url })
     }
 
+    pub(super) async fn create_plan_session(
+        &self,
+        checkout: &NewPlanCheckout,
+    ) -> Result<Checkout, PaymentError> {
+        let Money { amount, currency } = checkout.money;
+        let interval = match checkout.interval {
+            BillingInterval::Month => "month",
+            BillingInterval::Year => "year",
+        };
+        let item = |name: &'static str, value: String| (name, value);
+        let id = checkout.subscription.to_string();
+        let form = vec![
+            item("mode", "subscription".to_owned()),
+            item("client_reference_id", id.clone()),
+            item("customer", checkout.payer.clone()),
+            item("success_url", checkout.success_url.clone()),
+            item("cancel_url", checkout.cancel_url.clone()),
+            item("line_items[0][quantity]", "1".to_owned()),
+            item("line_items[0][price_data][currency]", currency.to_string()),
+            item("line_items[0][price_data][unit_amount]", amount.to_string()),
+            item(
+                "line_items[0][price_data][recurring][interval]",
+                interval.to_owned(),
+            ),
+            item(
+                "line_items[0][price_data][product_data][name]",
+                checkout.title.clone(),
+            ),
+            // Every invoice carries it.
+            item("subscription_data[metadata][subscription]", id.clone()),
+        ];
+        let page: Page = self.post("/v1/checkout/sessions", &id, &form).await?.done()?;
+        let url = page.url.ok_or_else(|| unreadable("a page without its address"))?;
+        let reference = page.id;
+        Ok(Checkout { reference, url })
+    }
+
+    pub(super) async fn expire_session(&self, reference: &str) -> Result<bool, PaymentError> {
+        let path = format!("/v1/checkout/sessions/{}", escape(reference, ""));
+        let refused = match self
+            .post::<Page>(&format!("{path}/expire"), "", &Form::new())
+            .await?
+        {
+            Answer::Done(_) => return Ok(true),
+            Answer::Refused { status, refusal } => refusal.error(status),
+        };
+        let page: Page = self.get(&path).await?.done()?;
+        match page.status.as_deref() {
+            Some("expired") => Ok(true),
+            Some("complete") => Ok(false),
+            _ => Err(refused),
+        }
+    }
+
+    pub(super) async fn plan_standing(&self, reference: &str) -> Result<PlanStanding, PaymentError> {
+        let path = format!("{}?expand%5B%5D=latest_invoice", of_subscription(reference));
+        let found: Subscription = self.get(&path).await?.done()?;
+        let invoice = found.latest_invoice.as_ref().map(|invoice| {
+            let invoice = serde_json::from_str::<Invoice>(invoice.get()).ok();
+            invoice.ok_or_else(|| unreadable("an invoice that is none"))
+        });
+        let paid = invoice
+            .transpose()?
+            .filter(|invoice| invoice.status.as_deref() == Some("paid"));
+        let paid = paid.map(Invoice::of_plan).transpose();
+        Ok(PlanStanding {
+            course: found.course(),
+            paid: paid
+                .map_err(|fault| unreadable(&format!("an invoice: {fault}")))?
+                .flatten(),
+        })
+    }
+
+    pub(super) async fn set_course(&self, reference: &str, course: Course) -> Result<Course, PaymentError> {
+        let path = of_subscription(reference);
+        let answer = match course {
+            Course::Ended => self.delete::<Subscription>(&path).await?,
+            Course::Ends => {
+                let form = vec![("cancel_at_period_end", "true".to_owned())];
+                self.post(&path, "", &form).await?
+            }
+            Course::Renews => {
+                let found: Subscription = self.get(&path).await?.done()?;
+                // The two are refused together.
+                let form = match found.cancel_at_period_end {
+                    true => vec![("cancel_at_period_end", "false".to_owned())],
+                    false => vec![("cancel_at", String::new())],
+                };
+                match found.course() {
+                    Course::Ends => self.post(&path, "", &form).await?,
+                    Course::Renews | Course::Ended => Answer::Done(found),
+                }
+            }
+        };
+        match answer {
+            Answer::Done(changed) => Ok(changed.course()),
+            // One that has ended cannot be changed, nor be ended once more.
+            Answer::Refused { status, refusal } => {
+                let found: Subscription = self.get(&path).await?.done()?;
+                match found.course() {
+                    Course::Ended => Ok(Course::Ended),
+                    Course::Renews | Course::Ends => Err(refusal.error(status)),
+                }
+            }
+        }
+    }
+
+    pub(super) async fn is_of_invoice(&self, intent: &str) -> Result<bool, PaymentError> {
+        let path = format!(
+            "/v1/invoice_payments?limit=1&payment%5Btype%5D=payment_intent&payment%5Bpayment_intent%5D={}",
+            escape(intent, "")
+        );
+        let payments: List = self.get(&path).await?.done()?;
+        Ok(!payments.data.is_empty())
+    }
+
     pub(super) async fn create_portal_session(
         &self,
         payer: &str,
@@ -216,8 +359,33 @@ impl Client {
         answer(sent).await
     }
 
+    async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, PaymentError> {
+        let timeouts = Timeouts::brief(self.timeout);
+        let variant = self.variant(path)?;
+        let sent = self.http.delete_variant(&self.endpoint, variant, timeouts).await;
+        answer(sent).await
+    }
+
     fn variant(&self, path: &str) -> Result<Variant, PaymentError> {
         Variant::new(&self.base, path).map_err(|error| refused(error.to_string()))
+    }
+}
+
+impl Subscription {
+    fn course(&self) -> Course {
+        let period_end = self
+            .items
+            .data
+            .iter()
+            .filter_map(|item| item.current_period_end)
+            .max();
+        // A date further ahead is not yet that of this period.
+        let ends_with_period = |at: i64| period_end.is_none_or(|end| at <= end);
+        match self.status.as_str() {
+            "canceled" | "incomplete_expired" => Course::Ended,
+            _ if self.cancel_at_period_end || self.cancel_at.is_some_and(ends_with_period) => Course::Ends,
+            _ => Course::Renews,
+        }
     }
 }
 
@@ -283,6 +451,10 @@ async fn answer<T: DeserializeOwned>(
         },
     };
     Ok(Answer::Refused { status, refusal })
+}
+
+fn of_subscription(reference: &str) -> String {
+    format!("/v1/subscriptions/{}", escape(reference, ""))
 }
 
 fn outcome(intent: Intent, top_up: TopUpId) -> Result<ChargeOutcome, PaymentError> {

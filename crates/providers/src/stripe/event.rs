@@ -1,13 +1,15 @@
 //! What Stripe's events say (docs.stripe.com/webhooks, docs.stripe.com/api/events). Only the objects in them count, and of
 //! these only what Stripe itself writes: amounts are never read from metadata, which others can set.
 
+use std::str::FromStr;
+
 use hmac::{Hmac, KeyInit, Mac};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::Sha256;
-use tollgate_types::{Currency, Money, Timestamp, TopUpId};
-use tollgate_upstream::{EventFault, Paid, PaymentEvent};
+use tollgate_types::{Currency, Money, SubscriptionId, Timestamp, TopUpId};
+use tollgate_upstream::{EventFault, Paid, PaymentEvent, PlanInvoice, PlanReference};
 
 /// How old a signature may be, and how far ahead the other clock, in seconds: an event that was overheard is not sent again
 /// later.
@@ -33,6 +35,7 @@ struct Session {
     client_reference_id: Option<String>,
     payment_status: String,
     payment_intent: Option<String>,
+    subscription: Option<String>,
     amount_total: Option<i64>,
     currency: Option<String>,
     total_details: Option<Details>,
@@ -56,10 +59,11 @@ pub(super) struct Intent {
     last_payment_error: Option<LastError>,
 }
 
-/// The only thing in it that the gateway has put there.
+/// What the gateway has put there: whose something is, and nothing that has a value.
 #[derive(Default, Deserialize)]
-struct Metadata {
+pub(super) struct Metadata {
     top_up: Option<String>,
+    subscription: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -82,6 +86,72 @@ struct Dispute {
     payment_intent: Option<String>,
     amount: i64,
     currency: String,
+}
+
+/// An `invoice`.
+#[derive(Deserialize)]
+pub(super) struct Invoice {
+    id: Option<String>,
+    pub(super) status: Option<String>,
+    amount_paid: Option<i64>,
+    currency: Option<String>,
+    parent: Option<InvoiceParent>,
+    /// These two are of versions of the interface before 2025-03-31, in which endpoints may still get events.
+    subscription: Option<String>,
+    subscription_details: Option<SubscriptionDetails>,
+    #[serde(default)]
+    lines: Lines,
+}
+
+#[derive(Deserialize)]
+struct InvoiceParent {
+    subscription_details: Option<SubscriptionDetails>,
+}
+
+#[derive(Default, Deserialize)]
+struct SubscriptionDetails {
+    subscription: Option<String>,
+    metadata: Option<Metadata>,
+}
+
+#[derive(Default, Deserialize)]
+struct Lines {
+    data: Vec<Line>,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    period: Period,
+    parent: Option<LineParent>,
+    /// These two are of the earlier versions, too.
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    #[serde(default)]
+    proration: bool,
+}
+
+#[derive(Deserialize)]
+struct LineParent {
+    subscription_item_details: Option<ItemDetails>,
+}
+
+#[derive(Deserialize)]
+struct ItemDetails {
+    #[serde(default)]
+    proration: bool,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+struct Period {
+    start: i64,
+    end: i64,
+}
+
+/// A `subscription`, of which nothing but its name is read in an event: an older one may come later.
+#[derive(Deserialize)]
+struct NamedSubscription {
+    id: String,
+    metadata: Option<Metadata>,
 }
 
 /// Checks that a body was signed by whoever has the secret, not long ago.
@@ -139,6 +209,9 @@ pub(super) fn read(body: &[u8]) -> Result<PaymentEvent, EventFault> {
     match event.kind.as_str() {
         "checkout.session.completed" | "checkout.session.async_payment_succeeded" => {
             let session: Session = serde_json::from_str(object).map_err(malformed)?;
+            if let Some(begun) = session.plan() {
+                return Ok(PaymentEvent::PlanChanged(begun));
+            }
             match session.payment_status.as_str() {
                 "paid" => session.paid(),
                 // It will be paid later, or cost nothing.
@@ -170,6 +243,16 @@ pub(super) fn read(body: &[u8]) -> Result<PaymentEvent, EventFault> {
             let why = why.unwrap_or_else(|| "declined".to_owned());
             Ok(PaymentEvent::Failed { top_up, why })
         }
+        "invoice.paid" => {
+            let invoice = read_invoice(object)?;
+            Ok(invoice.map_or_else(|| other(event.kind), PaymentEvent::PlanPaid))
+        }
+        "invoice.payment_failed" => {
+            let invoice = read_invoice(object)?;
+            Ok(invoice.map_or_else(|| other(event.kind), PaymentEvent::PlanNotPaid))
+        }
+        "customer.subscription.updated" => read_subscription(object).map(PaymentEvent::PlanChanged),
+        "customer.subscription.deleted" => read_subscription(object).map(PaymentEvent::PlanEnded),
         "charge.refunded" => {
             let charge: Charge = serde_json::from_str(object).map_err(malformed)?;
             returned(
@@ -193,6 +276,14 @@ pub(super) fn read(body: &[u8]) -> Result<PaymentEvent, EventFault> {
 }
 
 impl Session {
+    /// The subscription that was begun on it, when it is one of here.
+    fn plan(&self) -> Option<PlanReference> {
+        Some(PlanReference {
+            subscription: Some(own_id(self.client_reference_id.as_deref())?),
+            reference: self.subscription.clone()?,
+        })
+    }
+
     fn paid(self) -> Result<PaymentEvent, EventFault> {
         let Some(top_up) = own_id(self.client_reference_id.as_deref()) else {
             return Ok(other("checkout.session of somebody else".to_owned()));
@@ -225,16 +316,83 @@ impl Intent {
     }
 }
 
-fn own_id(text: Option<&str>) -> Option<TopUpId> {
+impl Invoice {
+    /// The period of a subscription that it is for, if it is for one. What is prorated belongs to a period that another
+    /// invoice is for.
+    pub(super) fn of_plan(self) -> Result<Option<PlanInvoice>, EventFault> {
+        let parent = self.parent.and_then(|parent| parent.subscription_details);
+        let details = parent.or(self.subscription_details).unwrap_or_default();
+        let (Some(reference), Some(period)) = (
+            details.subscription.or(self.subscription),
+            self.lines
+                .data
+                .iter()
+                .filter_map(Line::period)
+                .max_by_key(|period| period.end),
+        ) else {
+            return Ok(None);
+        };
+        let amount = self.amount_paid.ok_or_else(|| lacks("amount_paid"))?;
+        Ok(Some(PlanInvoice {
+            invoice: self.id.ok_or_else(|| lacks("id"))?,
+            of: named(details.metadata, reference),
+            money: Money {
+                amount,
+                currency: currency(self.currency.as_deref())?,
+            },
+            start: at(period.start),
+            end: at(period.end),
+        }))
+    }
+}
+
+impl Line {
+    fn period(&self) -> Option<Period> {
+        let of_item = |parent: &LineParent| {
+            let item = parent.subscription_item_details.as_ref();
+            item.is_some_and(|item| !item.proration)
+        };
+        let of_plan = || self.kind.as_deref() == Some("subscription") && !self.proration;
+        let is_period = self.parent.as_ref().map_or_else(of_plan, of_item);
+        is_period.then_some(self.period)
+    }
+}
+
+fn read_invoice(object: &str) -> Result<Option<PlanInvoice>, EventFault> {
+    let invoice: Invoice = serde_json::from_str(object).map_err(malformed)?;
+    invoice.of_plan()
+}
+
+fn read_subscription(object: &str) -> Result<PlanReference, EventFault> {
+    let subscription: NamedSubscription = serde_json::from_str(object).map_err(malformed)?;
+    Ok(named(subscription.metadata, subscription.id))
+}
+
+fn named(metadata: Option<Metadata>, reference: String) -> PlanReference {
+    let metadata = metadata.unwrap_or_default();
+    PlanReference {
+        subscription: own_id(metadata.subscription.as_deref()),
+        reference,
+    }
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_micros(seconds.saturating_mul(1_000_000))
+}
+
+fn own_id<I: FromStr>(text: Option<&str>) -> Option<I> {
     text?.parse().ok()
 }
 
 fn failed_session(object: &str, why: &str) -> Result<PaymentEvent, EventFault> {
     let session: Session = serde_json::from_str(object).map_err(malformed)?;
-    let Some(top_up) = own_id(session.client_reference_id.as_deref()) else {
+    let (name, why) = (session.client_reference_id.as_deref(), why.to_owned());
+    if let Some(subscription) = own_id::<SubscriptionId>(name) {
+        return Ok(PaymentEvent::PlanNotBegun { subscription, why });
+    }
+    let Some(top_up) = own_id::<TopUpId>(name) else {
         return Ok(other("checkout.session of somebody else".to_owned()));
     };
-    let why = why.to_owned();
     Ok(PaymentEvent::Failed { top_up, why })
 }
 

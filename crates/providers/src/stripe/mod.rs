@@ -1,5 +1,5 @@
-//! Payments by Stripe: Checkout for what people pay themselves, saved cards for what is charged without them, the portal,
-//! and signed events (docs.stripe.com/api, docs.stripe.com/webhooks).
+//! Payments by Stripe: Checkout for what people pay themselves, saved cards for what is charged without them, subscriptions
+//! for what it charges by itself, the portal, and signed events (docs.stripe.com/api, docs.stripe.com/webhooks).
 //!
 //! Suggested reading order: `client`, `event`.
 
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
-use tollgate_types::Timestamp;
+use tollgate_types::{Course, Timestamp};
 use tollgate_upstream::{
-    ChargeOutcome, Checkout, EventFault, NewCheckout, NewPayer, PaymentError, PaymentEvent, PaymentProvider,
-    SavedCharge,
+    ChargeOutcome, Checkout, EventFault, NewCheckout, NewPayer, NewPlanCheckout, PaymentError, PaymentEvent,
+    PaymentProvider, PlanStanding, SavedCharge,
 };
 
 use crate::http::{BaseUrl, EndpointError, HttpClient};
@@ -85,6 +85,26 @@ impl PaymentProvider for Stripe {
 
     async fn charge_saved(&self, charge: &SavedCharge) -> Result<ChargeOutcome, PaymentError> {
         self.client.charge(charge).await
+    }
+
+    async fn open_plan_checkout(&self, checkout: &NewPlanCheckout) -> Result<Checkout, PaymentError> {
+        self.client.create_plan_session(checkout).await
+    }
+
+    async fn close_checkout(&self, reference: &str) -> Result<bool, PaymentError> {
+        self.client.expire_session(reference).await
+    }
+
+    async fn plan_standing(&self, reference: &str) -> Result<PlanStanding, PaymentError> {
+        self.client.plan_standing(reference).await
+    }
+
+    async fn set_course(&self, reference: &str, course: Course) -> Result<Course, PaymentError> {
+        self.client.set_course(reference, course).await
+    }
+
+    async fn is_of_invoice(&self, reference: &str) -> Result<bool, PaymentError> {
+        self.client.is_of_invoice(reference).await
     }
 
     fn read_event(

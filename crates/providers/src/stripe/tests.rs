@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use tollgate_testkit::upstream::{Card, FakeUpstream, Reply};
-use tollgate_types::{AccountId, Money, TopUpId};
-use tollgate_upstream::Paid;
+use tollgate_types::{AccountId, Course, Money, SubscriptionId, TopUpId};
+use tollgate_upstream::{BillingInterval, Paid, PlanInvoice, PlanReference};
 
 use super::*;
 use crate::http::HttpSettings;
@@ -355,4 +355,219 @@ async fn an_event_that_was_signed_is_read() {
     let late = stripe.read_event(Some(&event.signature), body, at(NOW + 301));
     assert_eq!(late, Err(EventFault::Stale));
     assert_eq!(stripe.read_event(None, body, at(NOW)), Err(EventFault::Signature));
+}
+
+fn plan_checkout(payer: &str, number: u128) -> NewPlanCheckout {
+    NewPlanCheckout {
+        subscription: SubscriptionId::from_u128(number),
+        payer: payer.to_owned(),
+        money: money(750),
+        interval: BillingInterval::Month,
+        title: "Plan team, service".to_owned(),
+        success_url: "https://example.com/".to_owned(),
+        cancel_url: "https://example.com/".to_owned(),
+    }
+}
+
+/// A plan that somebody has begun: the service's id of it.
+async fn begun(upstream: &FakeUpstream, stripe: &Stripe) -> String {
+    let customer = stripe.create_payer(&payer()).await.unwrap();
+    stripe
+        .open_plan_checkout(&plan_checkout(&customer, 7))
+        .await
+        .unwrap();
+    upstream.begin_plan(0, NOW);
+    let [plans, _] = upstream.stripe_plans();
+    plans[0]["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn the_page_of_a_plan_is_opened_once_and_closed() {
+    let (upstream, stripe) = service().await;
+    let customer = stripe.create_payer(&payer()).await.unwrap();
+    let page = stripe
+        .open_plan_checkout(&plan_checkout(&customer, 7))
+        .await
+        .unwrap();
+    let again = stripe
+        .open_plan_checkout(&plan_checkout(&customer, 7))
+        .await
+        .unwrap();
+    assert_eq!(again, page);
+    let [_, sessions, _] = upstream.stripe_objects();
+    assert_eq!(
+        (sessions.len(), &sessions[0]["mode"], &sessions[0]["amount_total"]),
+        (1, &json!("subscription"), &json!(750))
+    );
+    for _ in 0..2 {
+        assert!(stripe.close_checkout(&page.reference).await.unwrap());
+    }
+    let other = stripe
+        .open_plan_checkout(&plan_checkout(&customer, 8))
+        .await
+        .unwrap();
+    upstream.begin_plan(1, NOW);
+    assert!(!stripe.close_checkout(&other.reference).await.unwrap());
+    assert!(stripe.close_checkout("cs_nobody").await.is_err());
+}
+
+#[tokio::test]
+async fn a_plan_does_what_it_is_told_until_it_has_ended() {
+    let (upstream, stripe) = service().await;
+    let plan = begun(&upstream, &stripe).await;
+    let standing = async || stripe.plan_standing(&plan).await.unwrap();
+    let first = standing().await;
+    assert_eq!(first.course, Course::Renews);
+    let paid = first.paid.unwrap();
+    assert_eq!(
+        (paid.money, paid.start, paid.end),
+        (money(750), at(NOW), at(NOW + 30 * 86_400))
+    );
+    assert_eq!(paid.of.subscription, Some(SubscriptionId::from_u128(7)));
+    for (course, flag) in [
+        (Course::Ends, true),
+        (Course::Ends, true),
+        (Course::Renews, false),
+    ] {
+        assert_eq!(stripe.set_course(&plan, course).await.unwrap(), course);
+        assert_eq!(standing().await.course, course);
+        let [plans, _] = upstream.stripe_plans();
+        assert_eq!(plans[0]["cancel_at_period_end"], flag);
+    }
+    upstream.cancel_in_portal(0, true);
+    assert_eq!(standing().await.course, Course::Ends);
+    assert_eq!(
+        stripe.set_course(&plan, Course::Renews).await.unwrap(),
+        Course::Renews
+    );
+    assert_eq!(standing().await.course, Course::Renews);
+    upstream.bill_plan(0, false);
+    assert_eq!(standing().await.paid, None);
+    for course in [Course::Ended, Course::Ended, Course::Renews, Course::Ends] {
+        assert_eq!(
+            stripe.set_course(&plan, course).await.unwrap(),
+            Course::Ended,
+            "{course:?}"
+        );
+    }
+    for lost in [true, false] {
+        upstream.push_for_stripe(Reply::body(503, "text/plain", "busy"), lost);
+        let error = stripe.plan_standing(&plan).await.unwrap_err();
+        assert!(error.is_transient, "{error}");
+    }
+    let unknown = stripe.set_course("sub_nobody", Course::Ended).await;
+    assert!(!unknown.unwrap_err().is_transient);
+    let [_, payments] = upstream.stripe_plans();
+    let intent = payments[0]["payment"]["payment_intent"].as_str().unwrap();
+    assert!(stripe.is_of_invoice(intent).await.unwrap());
+    assert!(!stripe.is_of_invoice("pi_nobody").await.unwrap());
+}
+
+/// An invoice as versions of the interface have it that keep a subscription in different places.
+fn invoices(own: Option<&str>) -> [Value; 2] {
+    let metadata = own.map_or(json!({}), |own| json!({"subscription": own}));
+    let period = json!({"start": NOW, "end": NOW + 86_400});
+    let rest = json!({"start": NOW - 86_400, "end": NOW + 999_999});
+    let item = |proration: bool| json!({"type": "subscription_item_details", "subscription_item_details": {"proration": proration}});
+    [
+        json!({
+            "id": "in_1", "status": "paid", "amount_paid": 750, "currency": "usd",
+            "parent": {"type": "subscription_details", "subscription_details": {
+                "subscription": "sub_1", "metadata": metadata,
+            }},
+            "lines": {"data": [
+                {"period": rest, "parent": item(true)},
+                {"period": period, "parent": item(false)},
+                {"period": rest, "parent": {"type": "invoice_item_details", "subscription_item_details": null}},
+            ]},
+        }),
+        json!({
+            "id": "in_1", "status": "paid", "amount_paid": 750, "currency": "usd", "parent": null,
+            "subscription": "sub_1", "subscription_details": {"metadata": metadata},
+            "lines": {"data": [
+                {"period": rest, "type": "subscription", "proration": true},
+                {"period": period, "type": "subscription", "proration": false},
+                {"period": rest, "type": "invoiceitem", "proration": false},
+            ]},
+        }),
+    ]
+}
+
+#[test]
+fn invoices_say_which_period_of_which_plan_was_paid() {
+    let own = SubscriptionId::from_u128(7);
+    let reference = |subscription| PlanReference {
+        subscription,
+        reference: "sub_1".to_owned(),
+    };
+    let invoice = |subscription| PlanInvoice {
+        invoice: "in_1".to_owned(),
+        of: reference(subscription),
+        money: money(750),
+        start: at(NOW),
+        end: at(NOW + 86_400),
+    };
+    let text = own.to_string();
+    for (said, known) in [
+        (Some(text.as_str()), Some(own)),
+        (Some("order 66"), None),
+        (None, None),
+    ] {
+        for object in invoices(said) {
+            let paid = PaymentEvent::PlanPaid(invoice(known));
+            assert_eq!(read("invoice.paid", object.clone()), Ok(paid), "{object}");
+            let failed = PaymentEvent::PlanNotPaid(invoice(known));
+            assert_eq!(read("invoice.payment_failed", object), Ok(failed));
+        }
+    }
+    for (without, is_malformed) in [
+        ("id", true),
+        ("amount_paid", true),
+        ("currency", true),
+        ("parent", false),
+        ("lines", false),
+    ] {
+        let [mut object, _] = invoices(None);
+        object.as_object_mut().unwrap().remove(without);
+        let event = read("invoice.paid", object);
+        let fits = match event {
+            Err(EventFault::Malformed(_)) => is_malformed,
+            Ok(PaymentEvent::Other { .. }) => !is_malformed,
+            _ => false,
+        };
+        assert!(fits, "{without}: {event:?}");
+    }
+    let named = |metadata: Value| json!({"id": "sub_1", "status": "active", "metadata": metadata});
+    let object = named(json!({"subscription": text}));
+    assert_eq!(
+        read("customer.subscription.updated", object.clone()),
+        Ok(PaymentEvent::PlanChanged(reference(Some(own))))
+    );
+    assert_eq!(
+        read("customer.subscription.deleted", object),
+        Ok(PaymentEvent::PlanEnded(reference(Some(own))))
+    );
+    assert_eq!(
+        read("customer.subscription.deleted", named(Value::Null)),
+        Ok(PaymentEvent::PlanEnded(reference(None)))
+    );
+    let page = json!({"client_reference_id": text, "payment_status": "unpaid"});
+    let expired = PaymentEvent::PlanNotBegun {
+        subscription: own,
+        why: "expired".to_owned(),
+    };
+    assert_eq!(read("checkout.session.expired", page), Ok(expired));
+    let completed = |subscription: Option<&str>, name: &str| {
+        let object =
+            json!({"client_reference_id": name, "payment_status": "paid", "subscription": subscription});
+        read("checkout.session.completed", object)
+    };
+    assert_eq!(
+        completed(Some("sub_1"), &text),
+        Ok(PaymentEvent::PlanChanged(reference(Some(own))))
+    );
+    for (subscription, name) in [(Some("sub_1"), "order 66"), (None, &text)] {
+        let other = completed(subscription, name);
+        assert!(matches!(other, Ok(PaymentEvent::Other { .. })), "{other:?}");
+    }
 }

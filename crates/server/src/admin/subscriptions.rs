@@ -2,14 +2,15 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use serde::Serialize;
 use tollgate_edge::{ApiError, ErrorBody, Operator};
-use tollgate_types::Error;
+use tollgate_types::{Error, SubscriptionId};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, carried_out, id};
+use super::answer::{List, carried_out, id, unexpected};
 use super::body::{Body, Members, Read};
 use crate::control::view::{PlanView, SubscriptionView};
 use crate::control::{Command, SubscriptionWish};
@@ -19,6 +20,7 @@ pub(super) fn routes() -> OpenApiRouter<AdminApi> {
     OpenApiRouter::new()
         .routes(routes!(list_plans))
         .routes(routes!(list_subscriptions, create_subscription))
+        .routes(routes!(open_subscription))
         .routes(routes!(get_subscription))
         .routes(routes!(cancel_subscription))
         .routes(routes!(resume_subscription))
@@ -94,6 +96,42 @@ async fn create_subscription(
         cadence: new.cadence,
     };
     Ok(Json(carried_out!(api, operator, command, Subscription)))
+}
+
+/// A page on which a subscription is begun.
+#[derive(Debug, Serialize, ToSchema)]
+struct OpenedSubscription {
+    /// The subscription that begins when the page is paid.
+    #[schema(value_type = String)]
+    id: SubscriptionId,
+    /// Where the page is, for whoever pays.
+    url: String,
+}
+
+/// Opens a page of the payment provider on which a plan is begun that the provider then renews. A page that was opened for the
+/// account before cannot be paid any more.
+#[utoipa::path(
+    post, path = "/admin/v1/accounts/{id}/subscriptions/open", tag = "Plans", operation_id = "open_subscription",
+    params(("id" = String, Path, description = "The account.")), request_body = NewSubscription,
+    responses((status = 200, body = OpenedSubscription), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn open_subscription(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Path(account): Path<String>,
+    Body(new): Body<NewSubscription>,
+) -> Result<Json<OpenedSubscription>, ApiError> {
+    let command = Command::OpenSubscription {
+        account: id(&account, "account")?,
+        plan: new.plan,
+        cadence: new.cadence,
+    };
+    let page = carried_out!(api, operator, command, Page);
+    let made = page
+        .subscription
+        .map(|id| OpenedSubscription { id, url: page.url });
+    Ok(Json(made.ok_or_else(unexpected)?))
 }
 
 /// A subscription with what happened to it.

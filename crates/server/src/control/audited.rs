@@ -172,6 +172,7 @@ fn deed(command: &Command) -> Option<Deed> {
         Command::Refund { request, .. } => of("credits.refund", None, request.to_string()),
         Command::RefundGrant { id } => of("credits.refund_grant", None, id.to_string()),
         Command::Subscribe { account, .. } => of("subscription.create", Some(*account), new()),
+        Command::OpenSubscription { account, .. } => of("subscription.open", Some(*account), new()),
         Command::ChangeSubscription { id, wish } => {
             let action = match wish {
                 SubscriptionWish::Cancel => "subscription.cancel",

@@ -9,8 +9,10 @@ use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, Times
 use super::accounts::{find, no_such_account, time_of};
 use super::audited::Carried;
 use super::credits::RefundWish;
+use super::top_ups::PageView;
 use super::view::{
-    BalanceView, CheckView, CreatedKeyView, EventView, KeyView, ModelView, PlanView, Reply, SubscriptionView,
+    BalanceView, CheckView, CreatedKeyView, EventView, KeyView, ModelView, PlanView, RenewedByView, Reply,
+    SubscriptionView,
 };
 use super::{
     Actor, Command, SubscriptionWish, accounts, alerts, credits, people, prices, receipts, reports, top_ups,
@@ -107,6 +109,11 @@ async fn answer(domains: &Domains, command: Command) -> Result<Reply, Error> {
             plan,
             cadence,
         } => subscribe(domains, account, &plan, cadence.as_deref()).await,
+        Command::OpenSubscription {
+            account,
+            plan,
+            cadence,
+        } => open_subscription(domains, account, &plan, cadence.as_deref()).await,
         Command::ListSubscriptions { account } => list_subscriptions(domains, account).await,
         Command::ShowSubscription { id } => show_subscription(domains, id).await,
         Command::ChangeSubscription { id, wish } => {
@@ -117,10 +124,14 @@ async fn answer(domains: &Domains, command: Command) -> Result<Reply, Error> {
             };
             let now = time_of_subscription(domains, id).await?;
             let changed = plans::change(&*domains.storage.subscriptions, id, wish, now).await?;
+            if let Some(top_ups) = &domains.top_ups {
+                top_ups.tell_of_plan(id).await;
+            }
             subscription(domains, &changed).await
         }
         Command::ChangePlan { id, plan, cadence } => {
             let plan = offered(domains, &plan, cadence.as_deref())?;
+            check_payer(domains, id).await?;
             let now = time_of_subscription(domains, id).await?;
             let new = SubscriptionId::from_u128(domains.ids.next(now));
             let subscriptions = &*domains.storage.subscriptions;
@@ -239,6 +250,37 @@ async fn subscribe(
     subscription(domains, &made).await
 }
 
+/// Opens a page on which a plan is begun that the payment provider renews.
+async fn open_subscription(
+    domains: &Domains,
+    account: AccountId,
+    name: &str,
+    cadence: Option<&str>,
+) -> Result<Reply, Error> {
+    let seller = top_ups::seller(domains)?;
+    let plan = offered(domains, name, cadence)?;
+    let instead = "`tollgate subscriptions create` subscribes it to a plan";
+    top_ups::check_time(domains, account, instead).await?;
+    let opened = seller.open_plan(account, plan).await?;
+    Ok(Reply::Page(PageView {
+        url: opened.url,
+        top_up: None,
+        subscription: Some(opened.subscription),
+    }))
+}
+
+/// A subscription that the payment provider renews would end there, and nobody would pay for the other one.
+async fn check_payer(domains: &Domains, id: SubscriptionId) -> Result<(), Error> {
+    let found = domains.storage.provider_subscriptions.get(id).await;
+    match found.map_err(Error::internal)? {
+        None => Ok(()),
+        Some(_) => {
+            let message = "The payment provider renews the subscription at its price. Cancel it, and open a page for the other plan when it has ended.";
+            Err(Error::new(ErrorCode::InvalidParameter, message).with_param("id"))
+        }
+    }
+}
+
 /// A plan that can be subscribed to, with periods of this length.
 fn offered(domains: &Domains, name: &str, cadence: Option<&str>) -> Result<Plan, Error> {
     let plan = domains.plans.all().get(name).cloned();
@@ -273,7 +315,10 @@ async fn show_subscription(domains: &Domains, id: SubscriptionId) -> Result<Repl
     let left = allowance(domains, found.terms.account).await?;
     let now = time_of(domains, found.terms.account).await?;
     let view = SubscriptionView::of(&found, left, now);
+    let renewed = domains.storage.provider_subscriptions.get(id).await;
+    let renewed = renewed.map_err(Error::internal)?;
     Ok(Reply::Subscription(SubscriptionView {
+        renewed_by: renewed.as_ref().map(RenewedByView::of).map(Box::new),
         events: events.iter().map(EventView::of).collect(),
         ..view
     }))

@@ -167,6 +167,15 @@ pub enum Command {
         /// `monthly` or `yearly`; that of the plan when it is not said.
         cadence: Option<String>,
     },
+    /// Opens a page on which a plan is begun that the payment provider renews.
+    OpenSubscription {
+        /// For which account.
+        account: AccountId,
+        /// The plan's name.
+        plan: String,
+        /// `monthly` or `yearly`; that of the plan when it is not said.
+        cadence: Option<String>,
+    },
     /// Lists an account's subscriptions.
     ListSubscriptions {
         /// Whose.

@@ -98,9 +98,10 @@ fn wanted(command: &Command) -> Vec<Permission> {
         }
         Command::Grant { .. } | Command::RefundGrant { .. } => vec![Permission::Grants],
         Command::Refund { .. } => vec![Permission::Refunds],
-        Command::Subscribe { .. } | Command::ChangeSubscription { .. } | Command::ChangePlan { .. } => {
-            vec![Permission::Plans]
-        }
+        Command::Subscribe { .. }
+        | Command::OpenSubscription { .. }
+        | Command::ChangeSubscription { .. }
+        | Command::ChangePlan { .. } => vec![Permission::Plans],
         Command::TopUps { wish } if wish.changes() => vec![Permission::Grants],
         // The secret of an alert is shown with it.
         Command::Alerts { wish } if !matches!(wish, AlertCommand::List { .. }) => vec![Permission::Accounts],

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tollgate_billing::TopUps;
 use tollgate_storage::{AutoTopUp, TopUp};
-use tollgate_types::{AccountId, Credits, Error, ErrorCode, TopUpId};
+use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, TopUpId};
 
 use super::accounts::{find, no_such_account};
 use super::view::Reply;
@@ -11,6 +11,9 @@ use crate::wiring::Domains;
 
 /// Top-ups that one page has.
 const PAGE: u32 = 200;
+
+/// What gives credits to an account that buys none.
+const GIVE: &str = "`tollgate credits grant` gives it credits";
 
 /// What is to be done about top-ups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,10 +80,10 @@ impl TopUpWish {
     }
 }
 
-/// Money is paid by the time that it is.
-async fn check_time(domains: &Domains, account: AccountId) -> Result<(), Error> {
+/// Money is paid by the time that it is. `instead` says what to do about an account with a time of its own.
+pub(super) async fn check_time(domains: &Domains, account: AccountId, instead: &str) -> Result<(), Error> {
     if find(domains, account).await?.test_clock.is_some() {
-        let message = "An account with a test clock buys no credits; `tollgate credits grant` gives it some.";
+        let message = format!("An account with a test clock buys nothing; {instead}.");
         return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("account"));
     }
     Ok(())
@@ -94,6 +97,9 @@ pub struct PageView {
     /// The top-up that is paid on it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub top_up: Option<TopUpView>,
+    /// The subscription that begins when it is paid.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub subscription: Option<SubscriptionId>,
 }
 
 /// A purchase of credits.
@@ -175,16 +181,18 @@ impl From<AutoTopUp> for AutoView {
 pub(super) async fn carry_out(domains: &Domains, wish: TopUpWish) -> Result<Reply, Error> {
     match wish {
         TopUpWish::Open { account, credits } => {
-            check_time(domains, account).await?;
+            check_time(domains, account, GIVE).await?;
             let opened = seller(domains)?.open(account, credits).await?;
             Ok(Reply::Page(PageView {
                 url: opened.url,
                 top_up: Some(TopUpView::of(&opened.top_up)),
+                subscription: None,
             }))
         }
         TopUpWish::Portal { account } => Ok(Reply::Page(PageView {
             url: seller(domains)?.open_portal(account).await?,
             top_up: None,
+            subscription: None,
         })),
         TopUpWish::List { account } => {
             let found = domains.storage.top_ups.list(account, None, PAGE).await;
@@ -206,7 +214,7 @@ pub(super) async fn carry_out(domains: &Domains, wish: TopUpWish) -> Result<Repl
             amount,
             monthly_limit,
         } => {
-            check_time(domains, account).await?;
+            check_time(domains, account, GIVE).await?;
             let auto = AutoTopUp {
                 account,
                 below,
@@ -230,9 +238,9 @@ pub(super) async fn carry_out(domains: &Domains, wish: TopUpWish) -> Result<Repl
     }
 }
 
-fn seller(domains: &Domains) -> Result<&TopUps, Error> {
+pub(super) fn seller(domains: &Domains) -> Result<&TopUps, Error> {
     domains.top_ups.as_deref().ok_or_else(|| {
-        let message = "Credits are not sold here: set provider in [payments]. `tollgate credits grant` works without it.";
+        let message = "Credits and plans are not sold here: set provider in [payments]. `tollgate credits grant` and `subscriptions create` work without it.";
         Error::new(ErrorCode::InvalidParameter, message).with_param("payments.provider")
     })
 }

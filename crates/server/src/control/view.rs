@@ -11,7 +11,8 @@ use tollgate_billing::{CheckReport, Plan};
 use tollgate_storage::audit::{TransferRow, TransferSubject};
 use tollgate_storage::report::ChargeSum;
 use tollgate_storage::{
-    Account, AccountState, Balance, Key, KeyState, Lot, Subscription, SubscriptionEvent, UsageRow,
+    Account, AccountState, Balance, Key, KeyState, Lot, ProviderSubscription, Subscription,
+    SubscriptionEvent, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId, SubscriptionId, Timestamp, Unit};
@@ -418,11 +419,45 @@ pub struct SubscriptionView {
     /// The plan of the next period, when it is another one, and its cadence.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub next_plan: Option<[String; 2]>,
+    /// What renews it at a payment provider, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub renewed_by: Option<Box<RenewedByView>>,
     /// The week, while the subscription has one.
     pub week: Option<WeekView>,
     /// What happened to it, oldest first, where that was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<EventView>,
+}
+
+/// What renews a subscription at a payment provider.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RenewedByView {
+    /// The provider's name.
+    pub provider: String,
+    /// The provider's id of its subscription.
+    pub reference: Option<String>,
+    /// What the provider takes for a period, in the smallest unit of the currency and without taxes.
+    pub amount: i64,
+    /// Of what.
+    pub currency: String,
+    /// The provider's id of the invoice that paid the last period.
+    pub invoice: Option<String>,
+    /// What the provider is known to do when a period is over: `renews`, `ends` or `ended`.
+    pub course: Option<String>,
+}
+
+impl RenewedByView {
+    /// What renews one.
+    pub fn of(found: &ProviderSubscription) -> Self {
+        Self {
+            provider: found.provider.clone(),
+            reference: found.reference.clone(),
+            amount: found.money.amount,
+            currency: found.money.currency.to_string(),
+            invoice: found.invoice.clone(),
+            course: found.course.map(|course| course.as_str().to_owned()),
+        }
+    }
 }
 
 /// A week of a plan.
@@ -466,6 +501,7 @@ impl SubscriptionView {
             past_due_since: subscription.past_due_since.map(Timestamp::to_rfc3339),
             next_plan: (subscription.next.as_ref())
                 .map(|next| [next.name.to_string(), next.cadence.as_str().to_owned()]),
+            renewed_by: None,
             week,
             events: Vec::new(),
         }

@@ -32,7 +32,7 @@ pub async fn look(config: &Config) -> Option<Finding> {
         Err(error) => Finding::fault(
             WHAT,
             format!("{name} refuses the key: {error}"),
-            "check the key that [payments] names: it needs customers, checkout sessions, the portal and payment intents",
+            "check the key that [payments] names: it needs customers, checkout sessions, the portal, payment intents, subscriptions and invoices",
         ),
     })
 }

@@ -32,6 +32,7 @@ pub mod notice;
 pub mod open_hold;
 pub mod plan;
 pub mod price;
+pub mod provider_subscription;
 pub mod refund;
 pub mod report;
 pub mod response;
@@ -95,6 +96,8 @@ macro_rules! conformance_tests {
             notice: alerts_are_set, low_is_noted_once, due_is_claimed_once, done_is_swept;
             top_up: written_then_read, paid_once, one_pending_by_itself, used_id_and_unknown_account, first_payer_stays,
                 set_what_comes_by_itself;
+            provider_subscription: written_then_read, paid_by_one, refused_has_to_end, owed_and_differing,
+                used_id_and_unknown_account;
             response: saved_then_read, saved_once, answers_are_of_one_account, found_by_its_items, chain_goes_back,
                 chain_is_read_up_to_its_bytes, circle_ends, deleted_once, expired_is_gone, sweep_deletes_what_expired;
             idempotency: one_claim_is_first, answer_is_kept_for_the_same_request, released_key_is_claimed_anew,

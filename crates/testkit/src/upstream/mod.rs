@@ -248,6 +248,36 @@ impl FakeUpstream {
         self.of_stripe(|server| server.keep_cards(card));
     }
 
+    /// Somebody begins a plan on the page of the session of this number, at an instant in seconds; its first invoice, paid.
+    pub fn begin_plan(&self, session: usize, at: i64) -> Value {
+        self.of_stripe(|server| server.begin_plan(session, at))
+    }
+
+    /// A period of the plan of this number is over; the invoice of the next one, which is paid or is not.
+    pub fn bill_plan(&self, plan: usize, is_paid: bool) -> Value {
+        self.of_stripe(|server| server.bill_plan(plan, is_paid))
+    }
+
+    /// An invoice that was not paid is paid after all; the invoice.
+    pub fn settle_invoice(&self, id: &str) -> Value {
+        self.of_stripe(|server| server.settle_invoice(id))
+    }
+
+    /// The plan of this number is cancelled in the portal with its period, or that is taken back; the subscription.
+    pub fn cancel_in_portal(&self, plan: usize, cancel: bool) -> Value {
+        self.of_stripe(|server| server.cancel_in_portal(plan, cancel))
+    }
+
+    /// The plan of this number ends now; the subscription.
+    pub fn end_plan(&self, plan: usize) -> Value {
+        self.of_stripe(|server| server.end_plan(plan))
+    }
+
+    /// Stripe's subscriptions, and the payments of their invoices.
+    pub fn stripe_plans(&self) -> [Vec<Value>; 2] {
+        self.of_stripe(|server| [server.subscriptions.clone(), server.invoice_payments.clone()])
+    }
+
     /// An event of Stripe about an object, signed at an instant in seconds.
     pub fn stripe_event(&self, kind: &str, object: &Value, at: i64) -> Event {
         self.of_stripe(|server| server.event(kind, object, at))

@@ -1,6 +1,8 @@
-//! The upstream as Stripe: customers, Checkout sessions, the portal, payment methods and payment intents, as forms in and
-//! objects out (docs.stripe.com/api). It knows what it was told, refuses what the service would refuse, remembers
+//! The upstream as Stripe: customers, Checkout sessions, the portal, payment methods, payment intents and subscriptions, as forms
+//! in and objects out (docs.stripe.com/api). It knows what it was told, refuses what the service would refuse, remembers
 //! idempotency keys, and signs events.
+
+mod plans;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -44,6 +46,11 @@ pub(super) struct StripeServer {
     cards: BTreeMap<String, Card>,
     pub(super) sessions: Vec<Value>,
     pub(super) intents: Vec<Value>,
+    /// What was said of the subscription that a session is to begin.
+    terms: BTreeMap<String, Value>,
+    pub(super) subscriptions: Vec<Value>,
+    invoices: Vec<Value>,
+    pub(super) invoice_payments: Vec<Value>,
     remembered: BTreeMap<String, (String, Form, Value)>,
     /// What is answered instead, after the request was carried out or not.
     pub(super) queue: VecDeque<(Reply, bool)>,
@@ -59,6 +66,10 @@ impl StripeServer {
             cards: BTreeMap::new(),
             sessions: Vec::new(),
             intents: Vec::new(),
+            terms: BTreeMap::new(),
+            subscriptions: Vec::new(),
+            invoices: Vec::new(),
+            invoice_payments: Vec::new(),
             remembered: BTreeMap::new(),
             queue: VecDeque::new(),
         }
@@ -72,6 +83,8 @@ impl StripeServer {
             "/v1/checkout/",
             "/v1/billing_portal/",
             "/v1/payment_intents",
+            "/v1/subscriptions/",
+            "/v1/invoice_payments",
         ]
         .iter()
         .any(|own| path.starts_with(own));
@@ -98,8 +111,13 @@ impl StripeServer {
         if request.header("authorization") != Some(&format!("Bearer {}", self.key)) {
             return Err(invalid(401, "api_key_invalid", None));
         }
-        if request.method == "GET" {
-            return self.look(path);
+        let query = request.path.split_once('?').map_or("", |(_, query)| query);
+        match (request.method.as_str(), path.strip_prefix("/v1/subscriptions/")) {
+            ("GET", Some(id)) => return self.look_at_plan(id, query),
+            ("DELETE", Some(id)) => return self.change_plan(id, None),
+            ("GET", None) if path == "/v1/invoice_payments" => return Ok(self.look_at_payments(query)),
+            ("GET", None) => return self.look(path),
+            _ => {}
         }
         if request.header("content-type") != Some("application/x-www-form-urlencoded") {
             return Err(invalid(400, "not_a_form", None));
@@ -129,7 +147,10 @@ impl StripeServer {
         made
     }
 
-    fn look(&self, path: &str) -> Result<Value, (u16, Value)> {
+    fn look(&mut self, path: &str) -> Result<Value, (u16, Value)> {
+        if let Some(id) = path.strip_prefix("/v1/checkout/sessions/") {
+            return self.session(id).cloned();
+        }
         let customer = path
             .strip_prefix("/v1/customers/")
             .and_then(|rest| rest.strip_suffix("/payment_methods"));
@@ -155,6 +176,9 @@ impl StripeServer {
                 self.customers.push(object.clone());
                 Ok(object)
             }
+            "/v1/checkout/sessions" if form.get("mode").is_some_and(|mode| mode == "subscription") => {
+                self.create_plan_session(form)
+            }
             "/v1/checkout/sessions" => self.create_session(form),
             "/v1/billing_portal/sessions" => {
                 check(form, &["customer", "return_url"], &[])?;
@@ -163,6 +187,13 @@ impl StripeServer {
                 Ok(json!({"id": id, "url": format!("https://billing.stripe.test/p/session/{id}")}))
             }
             "/v1/payment_intents" => self.charge(form),
+            _ if path.starts_with("/v1/subscriptions/") => {
+                self.change_plan(&path["/v1/subscriptions/".len()..], Some(form))
+            }
+            _ if path.starts_with("/v1/checkout/sessions/") && path.ends_with("/expire") => {
+                let id = path["/v1/checkout/sessions/".len()..].trim_end_matches("/expire");
+                self.expire_session(id)
+            }
             _ => Err(invalid(404, "resource_missing", None)),
         }
     }

@@ -218,6 +218,19 @@ pub fn subscriptions(place: Place, command: Subscriptions, printer: &Printer) ->
             };
             (command, KNOWN_ACCOUNTS)
         }
+        Subscriptions::Open {
+            account,
+            plan,
+            cadence,
+        } => {
+            let cadence = cadence.map(named);
+            let command = Command::OpenSubscription {
+                account,
+                plan,
+                cadence,
+            };
+            (command, KNOWN_ACCOUNTS)
+        }
         Subscriptions::ChangePlan { id, plan, cadence } => {
             let cadence = cadence.map(named);
             (Command::ChangePlan { id, plan, cadence }, KNOWN_SUBSCRIPTIONS)
@@ -230,6 +243,8 @@ pub fn subscriptions(place: Place, command: Subscriptions, printer: &Printer) ->
     };
     match send(place, command, known)? {
         Reply::Subscription(found) => printer.answer(&found, || tables::subscription(&found))?,
+        // Nothing but the address, so that a shell can take it.
+        Reply::Page(page) => printer.answer(&page, || format!("{}\n", page.url))?,
         Reply::Subscriptions(found) => {
             printer.answer(&found, || tables::subscriptions(&found))?;
             if found.is_empty() {

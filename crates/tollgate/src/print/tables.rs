@@ -233,6 +233,14 @@ pub fn subscription(found: &SubscriptionView) -> String {
         ["started", &found.started_at].map(str::to_owned),
         ["paid through", &found.paid_through].map(str::to_owned),
     ];
+    if let Some(renewed) = &found.renewed_by {
+        let reference = renewed.reference.as_deref().unwrap_or("-");
+        let facts_of = format!(
+            "{} {reference}, {} {}",
+            renewed.provider, renewed.amount, renewed.currency
+        );
+        facts.push(["renewed by", &facts_of].map(str::to_owned));
+    }
     if found.cancel_at_period_end {
         facts.push(["ends", &found.paid_through].map(str::to_owned));
     }

@@ -7,7 +7,7 @@ use tollgate_testkit::gateway::{Gateway, Storage, eventually};
 use crate::scene::{MODEL, Scene, hello, settings};
 
 /// Where the admin listener is, which the start prints.
-async fn admin_of(gateway: &Gateway) -> Client {
+pub async fn admin_of(gateway: &Gateway) -> Client {
     eventually("the start is told", async || {
         gateway.stdout().contains("/metrics\n")
     })
@@ -18,7 +18,8 @@ async fn admin_of(gateway: &Gateway) -> Client {
     Client::new(address.parse().unwrap())
 }
 
-async fn send(admin: &Client, method: &str, path: &str, token: &str, body: &Value) -> Response {
+/// Sends a request with a token.
+pub async fn send(admin: &Client, method: &str, path: &str, token: &str, body: &Value) -> Response {
     let request = match body {
         Value::Null => Request::new(method, path),
         body => Request::json(path, body).with_method(method),

@@ -1,5 +1,7 @@
 //! Credits that are paid for through a payment provider: pages, events, cards that are charged by themselves.
 
+mod plans;
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
@@ -13,6 +15,9 @@ const ENGINES: [Storage; 2] = [Storage::Sqlite, Storage::Postgres];
 const KEY: &str = "sk_test_c4n4ry";
 const SECRET: &str = "whsec_c4n4ry";
 const WEBHOOK: &str = "/webhooks/stripe";
+/// One that the service renews, and others.
+const PLANS: &str = "[plans.team]\nprice = \"15\"\nallowance = \"5\"\npayer = \"provider\"\n\
+    [plans.free]\nallowance = \"1\"\npayer = \"provider\"\n[plans.own]\nprice = \"1\"\nallowance = \"1\"\n";
 
 /// A gateway that sells credits at 50 cents, and the service that takes the money.
 struct Shop {
@@ -25,7 +30,7 @@ fn options(stripe: &FakeUpstream, storage: Storage) -> Options {
     Options {
         config: format!(
             "[payments]\nprovider = \"stripe\"\ncredit_price = 50\nreturn_url = \"https://example.com/billing\"\n\
-             base_url = \"http://{}\"\n",
+             base_url = \"http://{}\"\n\n{PLANS}",
             stripe.address()
         ),
         storage,
@@ -115,9 +120,13 @@ impl Shop {
         let statement = format!(
             "UPDATE top_up SET created_at = created_at - {seconds}000000, updated_at = updated_at - {seconds}000000"
         );
+        self.execute(&statement).await;
+    }
+
+    async fn execute(&self, statement: &str) {
         match self.gateway.database() {
-            Some(database) => database.execute(&statement).await,
-            None => execute_embedded(&self.gateway.data().join("tollgate.db"), &statement).await,
+            Some(database) => database.execute(statement).await,
+            None => execute_embedded(&self.gateway.data().join("tollgate.db"), statement).await,
         }
     }
 

@@ -30,7 +30,9 @@ impl Reply {
             Reply::CreatedAdmin(created) => created.id.to_string(),
             Reply::Member(member) => member.id.to_string(),
             Reply::Page(page) => {
-                (page.top_up.as_ref()).map_or_else(String::new, |top_up| top_up.id.to_string())
+                let top_up = page.top_up.as_ref().map(|top_up| top_up.id.to_string());
+                let made = top_up.or_else(|| page.subscription.map(|id| id.to_string()));
+                made.unwrap_or_default()
             }
             _ => String::new(),
         }
@@ -56,7 +58,10 @@ impl Reply {
             Reply::PriceCheck(check) => whole(check),
             Reply::Member(member) => whole(member),
             // The address of the page is for whoever pays.
-            Reply::Page(page) => page.top_up.as_ref().and_then(whole),
+            Reply::Page(page) => {
+                let subscription = page.subscription.map(|id| json!({"id": id}));
+                page.top_up.as_ref().and_then(whole).or(subscription)
+            }
             Reply::AutoTopUp(auto) => auto.as_ref().and_then(whole),
             Reply::Alert(alert) => whole(&AlertView {
                 webhook_secret: None,

@@ -153,6 +153,20 @@ async fn bodies_are_judged_by_their_members() {
         ),
         (
             "POST",
+            of("/subscriptions/open"),
+            json!({"cadence": "monthly"}),
+            missing,
+            "plan",
+        ),
+        (
+            "POST",
+            of("/subscriptions/open"),
+            json!({"plan": "pro"}),
+            invalid,
+            "payments.provider",
+        ),
+        (
+            "POST",
             of("/members"),
             json!({"email": "jo@example.com"}),
             missing,

@@ -131,6 +131,7 @@ async fn a_role_may_what_its_table_says() {
             "bo",
         ),
         ("POST", of("/subscriptions"), json!({"plan": "none"}), "bo"),
+        ("POST", of("/subscriptions/open"), json!({"plan": "none"}), "bo"),
         (
             "POST",
             format!("/admin/v1/subscriptions/sub_{unknown}/cancel"),
@@ -182,7 +183,7 @@ async fn a_role_may_what_its_table_says() {
     assert_eq!(balance["credits"], "2");
     let denied = office.get("/admin/v1/audit-log?actor=viewer&limit=100").await;
     let denied = denied["data"].as_array().unwrap();
-    assert_eq!(denied.len(), 18);
+    assert_eq!(denied.len(), 19);
     assert!(denied.iter().all(|line| line["outcome"] == "permission_denied"));
     office.close().await;
 }

@@ -1,0 +1,102 @@
+//! Subscriptions at payment providers.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgRow;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use tollgate_storage::{
+    ProviderSubscription, ProviderSubscriptionChange, ProviderSubscriptionStore, Result, StorageError,
+    StorageErrorKind,
+};
+use tollgate_types::{AccountId, SubscriptionId, Timestamp};
+
+use super::pool::{Pool, Statement};
+use super::rows;
+use super::top_up::check_account;
+use crate::provider_subscriptions::{
+    BY_REFERENCE, DIFFERING, DUE, GET, INSERT, PENDING, ProviderSubscriptionColumns, UPDATE,
+    bind_provider_subscription,
+};
+use crate::rows::id_bytes;
+
+pub(super) struct ProviderSubscriptions(pub(super) Arc<Pool>);
+
+#[async_trait]
+impl ProviderSubscriptionStore for ProviderSubscriptions {
+    async fn create(&self, new: ProviderSubscription) -> Result<()> {
+        if self.0.execute(bind_provider_subscription!(INSERT, &new)).await? > 0 {
+            return Ok(());
+        }
+        check_account(&self.0, new.account).await?;
+        Err(StorageError::new(StorageErrorKind::Conflict, new.id.to_string()))
+    }
+
+    async fn get(&self, id: SubscriptionId) -> Result<Option<ProviderSubscription>> {
+        let statement = sqlx::query(GET).bind(id_bytes(id.as_u128()));
+        let row = self.0.optional(statement).await?;
+        row.as_ref().map(subscription).transpose()
+    }
+
+    async fn by_reference(&self, reference: &str) -> Result<Option<ProviderSubscription>> {
+        let statement = sqlx::query(BY_REFERENCE).bind(reference.to_owned());
+        let row = self.0.optional(statement).await?;
+        row.as_ref().map(subscription).transpose()
+    }
+
+    async fn pending(&self, account: AccountId) -> Result<Vec<ProviderSubscription>> {
+        let statement = sqlx::query(PENDING).bind(id_bytes(account.as_u128()));
+        self.0.all(statement).await?.iter().map(subscription).collect()
+    }
+
+    async fn change(
+        &self,
+        id: SubscriptionId,
+        change: ProviderSubscriptionChange,
+        at: Timestamp,
+    ) -> Result<ProviderSubscription> {
+        self.0
+            .call(move |connection| Box::pin(within_transaction(connection, id, change, at)))
+            .await?
+    }
+
+    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<ProviderSubscription>> {
+        let statement = sqlx::query(DUE).bind(now.as_micros()).bind(i64::from(limit));
+        self.0.all(statement).await?.iter().map(subscription).collect()
+    }
+
+    async fn differing(&self, limit: u32) -> Result<Vec<ProviderSubscription>> {
+        let statement = sqlx::query(DIFFERING).bind(i64::from(limit));
+        self.0.all(statement).await?.iter().map(subscription).collect()
+    }
+}
+
+fn subscription(row: &PgRow) -> Result<ProviderSubscription> {
+    rows::whole::<ProviderSubscriptionColumns, _>(row)
+}
+
+async fn within_transaction(
+    connection: &mut PgConnection,
+    id: SubscriptionId,
+    change: ProviderSubscriptionChange,
+    at: Timestamp,
+) -> sqlx::Result<Result<ProviderSubscription>> {
+    let mut transaction = connection.begin().await?;
+    let look: Statement = sqlx::query(AssertSqlSafe(format!("{GET} FOR UPDATE")));
+    let row = look
+        .bind(id_bytes(id.as_u128()))
+        .fetch_optional(&mut *transaction)
+        .await?;
+    let found = row.as_ref().map(subscription).transpose();
+    let after = found.and_then(|found| {
+        let found = found.ok_or_else(|| StorageError::not_found(id))?;
+        found.after(change, at)
+    });
+    if let Ok(after) = &after {
+        bind_provider_subscription!(UPDATE, after)
+            .execute(&mut *transaction)
+            .await?;
+        transaction.commit().await?;
+    }
+    Ok(after)
+}
