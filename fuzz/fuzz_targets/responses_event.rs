@@ -36,6 +36,7 @@ fuzz_target!(|data: &[u8]| {
         created_at: 7,
         model: "maker/\"model\"".to_owned(),
         store: true,
+        background: false,
         previous_response_id: None,
     };
     let end = Some((&Usage::ZERO, Credits::from_nanos(6_800)));

@@ -20,6 +20,7 @@ fuzz_target!(|data: &[u8]| {
         created_at: 7,
         model: "maker/\"model\"".to_owned(),
         store: true,
+        background: false,
         previous_response_id: None,
     };
     let out = splice_response(&body, &head, &identity, &Usage::ZERO, Credits::from_nanos(6_800));

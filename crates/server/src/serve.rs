@@ -18,7 +18,6 @@ use tollgate_console::Console;
 use tollgate_edge::websocket::Sessions;
 use tollgate_edge::{AccessLog, Idempotency, OperatorGate, Shell};
 use tollgate_inference::Inference;
-use tollgate_jobs::Worker;
 use tollgate_storage::{Compat, Grant, KeyMode, LotKind, LotTerms, NoFiles};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
@@ -89,21 +88,13 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     let first_key = first_start(&config, &domains).await?;
     let (stop, draining) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
     let workers = start_workers(&config, &services, &draining, &stop)?;
-    let worker = services.worker(&config);
     // It counts as a call that runs, so that a shutdown waits for what it has begun.
-    services.pipeline.calls.spawn(worker.clone().run(stop.clone()));
+    services
+        .pipeline
+        .calls
+        .spawn(services.worker.clone().run(stop.clone()));
     let background = TaskTracker::new();
-    start_background(
-        &background,
-        flags,
-        &config,
-        &services,
-        worker,
-        admin,
-        metrics,
-        &stop,
-    )
-    .await?;
+    start_background(&background, flags, &config, &services, admin, metrics, &stop).await?;
     announce(&config, address, admin_address, &services, first_key.as_deref())?;
 
     let asked = tokio::select! {
@@ -273,7 +264,6 @@ async fn start_background(
     flags: &Flags,
     config: &Config,
     services: &Arc<Services>,
-    worker: Arc<Worker>,
     admin: TcpListener,
     metrics: PrometheusHandle,
     stop: &CancellationToken,
@@ -310,6 +300,7 @@ async fn start_background(
     });
 
     let (domains, stopped) = (services.domains.clone(), until_stop(stop));
+    let worker = services.worker.clone();
     tasks.spawn(async move {
         let chores = async {
             loop {

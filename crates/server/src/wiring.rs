@@ -97,24 +97,10 @@ pub struct Services {
     pub kept: Arc<Kept>,
     /// Makes those whose callers do not wait.
     pub background: Arc<Background>,
+    /// Carries jobs out, of every kind.
+    pub worker: Arc<Worker>,
     /// Who is calling.
     pub gate: Arc<Gate>,
-}
-
-impl Services {
-    /// A worker of this process for every kind of job.
-    pub fn worker(&self, config: &Config) -> Arc<Worker> {
-        let Domains { clock, ids, jobs, .. } = &*self.domains;
-        let id = WorkerId::from_u128(ids.next(clock.now()));
-        let handlers: Vec<Arc<dyn Handler>> = vec![self.background.clone()];
-        Worker::new(
-            id,
-            jobs.clone(),
-            clock.clone(),
-            handlers,
-            config.worker_settings(),
-        )
-    }
 }
 
 /// The domains of a command, which no limit concerns.
@@ -283,7 +269,7 @@ pub fn services(
         domains.vault.clone(),
         domains.clock.clone(),
     ));
-    let background = Background {
+    let background = Arc::new(Background {
         jobs: domains.jobs.clone(),
         pipeline: pipeline.clone(),
         kept: kept.clone(),
@@ -291,14 +277,23 @@ pub fn services(
         accounts: domains.storage.accounts.clone(),
         prices: domains.storage.prices.clone(),
         clock: domains.clock.clone(),
-    };
+    });
+    let handlers: Vec<Arc<dyn Handler>> = vec![background.clone()];
+    let worker = Worker::new(
+        WorkerId::from_u128(domains.ids.next(domains.clock.now())),
+        domains.jobs.clone(),
+        domains.clock.clone(),
+        handlers,
+        config.worker_settings(),
+    );
     Services {
         domains,
         providers,
         http,
         pipeline,
         kept,
-        background: Arc::new(background),
+        background,
+        worker,
         gate,
     }
 }

@@ -499,7 +499,7 @@ pub async fn cancelled_before_it_was_begun(factory: Factory) {
     let id = accept(&storage, 5, account).await.id;
     let cancelled = storage.jobs.cancel(account, id, at(1)).await.unwrap();
     let JobCancel::Cancelled(job) = cancelled else {
-        panic!("{cancelled:?}")
+        unreachable!("{cancelled:?}")
     };
     assert_eq!(
         (job.status, job.charge),

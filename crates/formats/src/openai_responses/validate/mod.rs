@@ -208,9 +208,9 @@ impl<'a> Request<'a> {
                 .invalid("needs 'store': true, since the response is asked for later"));
         }
         if head.background && head.stream {
-            return Err(Path::TOP
-                .key("background")
-                .unsupported("is not served with 'stream': true; leave that out and ask for the response by its id"));
+            return Err(Path::TOP.key("background").unsupported(
+                "is not served with 'stream': true; leave that out and ask for the response by its id",
+            ));
         }
         if head.layout.field("stream_options").is_some() && !head.stream {
             return Err(Path::TOP
