@@ -27,6 +27,9 @@ pub(crate) const STEPS: &str = "SELECT * FROM job_step WHERE account_id = $1 AND
 pub(crate) const EVENTS: &str = "SELECT * FROM job_event WHERE account_id = $1 AND job_id = $2 AND sequence > $3 \
     ORDER BY sequence LIMIT $4";
 
+/// Whether anybody waits: a look that writes nothing and locks nothing, since it is asked all the time.
+pub(crate) const IS_WAITING: &str = "SELECT EXISTS (SELECT 1 FROM job WHERE status IN ('queued', 'in_progress') \
+    AND due_at <= $1 AND (lease_until IS NULL OR lease_until <= $1)) AS is_waiting";
 /// Who waits, the next of everybody before the second of anybody, counting what runs.
 pub(crate) const CLAIM: &str = "UPDATE job SET worker = $1, epoch = epoch + 1, lease_until = $3, status = 'in_progress', \
     deaths = CASE WHEN worker IS NULL THEN deaths ELSE deaths + 1 END, started_at = COALESCE(started_at, $2), \
@@ -90,6 +93,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     LIST,
     STEPS,
     EVENTS,
+    IS_WAITING,
     CLAIM,
     RENEW,
     ADVANCE,

@@ -163,6 +163,9 @@ impl Worker {
     async fn renew(&self) {
         loop {
             tokio::time::sleep(self.settings.lease / 3).await;
+            if self.running.is_empty() {
+                continue;
+            }
             let until = self.clock.now().plus(self.settings.lease);
             match self.jobs.store.renew(self.id, until).await {
                 Ok(cancelled) => cancelled.into_iter().for_each(|job| self.jobs.watch.cancel(job)),

@@ -19,9 +19,9 @@ use super::pool::Statement;
 use super::subscription::execute;
 use super::{Node, rows};
 use crate::jobs::{
-    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, JobColumns, JobEventColumns, LIST, OVERDUE,
-    RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job, bind_step,
-    lasting, of_job, of_lease, unbegun, void,
+    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, IS_WAITING, JobColumns, JobEventColumns, LIST,
+    OVERDUE, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job,
+    bind_step, lasting, of_job, of_lease, unbegun, void,
 };
 use crate::rows::{id_bytes, page_edge, quantity_column};
 
@@ -55,6 +55,10 @@ impl JobStore for Jobs {
     }
 
     async fn claim(&self, claim: JobClaim) -> Result<Vec<LeasedJob>> {
+        let look = sqlx::query(IS_WAITING).bind(claim.now.as_micros());
+        if !rows::get::<bool>(&self.0.pool.one(look).await?, "is_waiting")? {
+            return Ok(Vec::new());
+        }
         self.transact(move |connection| Box::pin(claim_some(connection, claim)))
             .await
     }

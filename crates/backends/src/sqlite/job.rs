@@ -16,9 +16,9 @@ use super::holds::Known;
 use super::writer::Command;
 use super::{Core, Sqlite};
 use crate::jobs::{
-    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, JobColumns, JobEventColumns, LIST, OVERDUE,
-    RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job, bind_step,
-    lasting, of_job, of_lease, unbegun, void,
+    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, IS_WAITING, JobColumns, JobEventColumns, LIST,
+    OVERDUE, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job,
+    bind_step, lasting, of_job, of_lease, unbegun, void,
 };
 use crate::journal::record::crashed;
 use crate::rows::{id_bytes, id_from, page_edge, quantity_column, storage_error};
@@ -45,6 +45,12 @@ impl JobStore for Sqlite {
     }
 
     async fn claim(&self, claim: JobClaim) -> Result<Vec<LeasedJob>> {
+        if !self
+            .read(move |connection| Box::pin(is_waiting(connection, claim.now)))
+            .await?
+        {
+            return Ok(Vec::new());
+        }
         self.write(
             move |connection| Box::pin(claim_some(connection, claim)),
             |claimed| claimed,
@@ -263,6 +269,15 @@ async fn list(
         .await
         .map_err(storage_error)?;
     rows.iter().map(job).collect()
+}
+
+async fn is_waiting(connection: &mut SqliteConnection, now: Timestamp) -> Result<bool> {
+    let is_waiting: bool = sqlx::query_scalar(IS_WAITING)
+        .bind(now.as_micros())
+        .fetch_one(connection)
+        .await
+        .map_err(storage_error)?;
+    Ok(is_waiting)
 }
 
 async fn claim_some(connection: &mut SqliteConnection, claim: JobClaim) -> Result<Vec<LeasedJob>> {
