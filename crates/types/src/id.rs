@@ -144,6 +144,11 @@ id!(
     ResponseId,
     "resp_"
 );
+id!(
+    /// An image, video or recording that was made for an account. Random and not a UUIDv7: addresses have it.
+    MediaId,
+    "media_"
+);
 
 /// The value in 32 lower-case digits. Every request has an id in its answer, and the formatter is slow.
 fn hex(value: u128) -> [u8; 32] {

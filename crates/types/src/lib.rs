@@ -21,8 +21,8 @@ pub use clock::{Clock, Timestamp};
 pub use error::{Error, ErrorCode, Retry};
 pub use format::Format;
 pub use id::{
-    AccountId, AdminId, AuditId, HoldId, KeyId, MemberId, NoticeId, RequestId, ResponseId, SubscriptionId,
-    TopUpId,
+    AccountId, AdminId, AuditId, HoldId, KeyId, MediaId, MemberId, NoticeId, RequestId, ResponseId,
+    SubscriptionId, TopUpId,
 };
 pub use money::Credits;
 pub use payment::{CreditPrice, Currency, Money};

@@ -15,6 +15,7 @@ mod key;
 mod lease;
 mod ledger;
 mod lot;
+mod media;
 mod member;
 mod moving;
 mod news;
@@ -133,6 +134,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         members: Arc::new(member::Members(pool.clone())),
         prices: Arc::new(price::PriceVersions(pool.clone())),
         responses: Arc::new(response::Responses(pool.clone())),
+        media: Arc::new(media::MediaRows(pool.clone())),
         subscriptions: Arc::new(subscription::Subscriptions(node.clone())),
         idempotency: Arc::new(idempotency::Idempotency(pool.clone())),
         news,

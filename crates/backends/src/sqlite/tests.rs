@@ -16,8 +16,8 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timest
 use super::database::migrate;
 use super::statements::BatchWriter;
 use super::{
-    Sqlite, SqliteConfig, account, admin, audit, audit_log, chain, idempotency, key, ledger, lot, member,
-    notice, price, recover, refund, report, response, subscription, usage,
+    Sqlite, SqliteConfig, account, admin, audit, audit_log, chain, idempotency, key, ledger, lot, media,
+    member, notice, price, recover, refund, report, response, subscription, usage,
 };
 
 async fn schema() -> SqliteConnection {
@@ -52,6 +52,7 @@ fn statements() -> Vec<Arc<str>> {
         notice::STATEMENTS,
         price::STATEMENTS,
         recover::STATEMENTS,
+        media::STATEMENTS,
         response::STATEMENTS,
         refund::STATEMENTS,
         report::STATEMENTS,
@@ -125,6 +126,7 @@ fn no_statement_scans_what_grows() {
                     "ledger_account",
                     "response",
                     "response_item",
+                    "media",
                 ]
                 .iter()
                 .any(|table| step == format!("SCAN {table}"));
