@@ -64,6 +64,7 @@ fn a_machine_on_which_nothing_was_started_has_no_fault() {
         "settings",
         "data directory",
         "storage",
+        "media",
         "limits",
         "server",
         "admin address",
