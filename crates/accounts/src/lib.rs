@@ -1,4 +1,4 @@
-//! Who is calling, and how often they may: keys, callers, administrators and rate limits.
+//! Who is calling, and how often they may: keys, callers, administrators and rate limits; addresses that need no key.
 //!
 //! Suggested reading order: [`secret`] (what a key looks like), [`keys`] (from a key to a caller), [`limits`], [`admins`].
 
@@ -6,10 +6,12 @@ pub mod admins;
 pub mod keys;
 pub mod limits;
 pub mod secret;
+pub mod signed_url;
 pub mod vault;
 
 pub use admins::Admins;
 pub use keys::{Caller, KeyError, Keys, KeysConfig};
 pub use limits::{LimitHeaders, Limiter, TokenReservation};
 pub use secret::{KeyShape, Pepper, SecretKey, TokenShape};
+pub use signed_url::{Disposition, MediaAddresses, Refusal, SignedAddress, SigningKey};
 pub use vault::{SealError, Vault};

@@ -5,6 +5,7 @@
 
 pub(crate) mod admin;
 
+use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,20 +13,25 @@ use std::time::Duration;
 use sqlx::FromRow;
 use tollgate_storage::{
     Account, AccountState, Cadence, Claim, Claimed, Compat, Key, KeyMode, KeyState, Limits, Link, Lot,
-    LotKind, LotTerms, NewSubscription, NextPlan, Payer, PlanUse, PriceRecord, Product, Refund, Result,
-    StorageError, StorageErrorKind, StoredResponse, Subscription, SubscriptionEvent, SubscriptionState,
-    TransferHash, UsageRow,
+    LotKind, LotTerms, Media, NewSubscription, NextPlan, Payer, PlanUse, PriceRecord, Product, Refund,
+    Result, StorageError, StorageErrorKind, StoredResponse, Subscription, SubscriptionEvent,
+    SubscriptionState, TransferHash, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
-    AccountId, Credits, HoldId, KeyId, PriceVersion, Prices, RequestId, ResponseId, SubscriptionId,
+    AccountId, Credits, HoldId, KeyId, MediaId, PriceVersion, Prices, RequestId, ResponseId, SubscriptionId,
     Timestamp, Unit, Usage,
 };
 
 /// What was read makes no sense.
 pub(crate) fn corrupt(what: impl Into<String>) -> StorageError {
     StorageError::new(StorageErrorKind::Corrupt, what.into())
+}
+
+/// An id that is there already.
+pub(crate) fn taken(id: impl fmt::Display) -> StorageError {
+    StorageError::new(StorageErrorKind::Conflict, format!("{id} is taken"))
 }
 
 /// The bytes of an id.
@@ -263,6 +269,56 @@ impl TryFrom<ResponseColumns> for StoredResponse {
             content: columns.content,
         })
     }
+}
+
+/// A row of `media`.
+#[derive(FromRow)]
+pub(crate) struct MediaColumns {
+    account_id: Vec<u8>,
+    id: Vec<u8>,
+    object: Vec<u8>,
+    sha256: Vec<u8>,
+    bytes: i64,
+    mime_type: String,
+    width: Option<i64>,
+    height: Option<i64>,
+    duration: Option<i64>,
+    created_at: i64,
+    expires_at: i64,
+    source_id: Option<Vec<u8>>,
+    deleted_at: Option<i64>,
+}
+
+impl TryFrom<MediaColumns> for Media {
+    type Error = StorageError;
+
+    fn try_from(columns: MediaColumns) -> Result<Media> {
+        let sha256 = columns
+            .sha256
+            .try_into()
+            .map_err(|_| corrupt("the digest of an object"))?;
+        let duration = columns.duration.map(quantity_from).transpose()?;
+        Ok(Media {
+            id: MediaId::from_u128(id_from(&columns.id)?),
+            account: AccountId::from_u128(id_from(&columns.account_id)?),
+            object: id_from(&columns.object)?,
+            sha256,
+            bytes: quantity_from(columns.bytes)?,
+            mime_type: columns.mime_type,
+            width: limit_from(columns.width)?,
+            height: limit_from(columns.height)?,
+            duration: duration.map(Duration::from_micros),
+            created_at: Timestamp::from_micros(columns.created_at),
+            expires_at: Timestamp::from_micros(columns.expires_at),
+            source: columns.source_id.as_deref().map(id_from).transpose()?,
+            deleted_at: columns.deleted_at.map(Timestamp::from_micros),
+        })
+    }
+}
+
+/// How long something plays, in microseconds.
+pub(crate) fn duration_column(duration: Option<Duration>) -> Option<i64> {
+    duration.map(|duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX))
 }
 
 /// A claim that another request has.

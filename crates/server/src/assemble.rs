@@ -18,7 +18,7 @@ use crate::config::effective::shown_address;
 use crate::config::file::ProviderSection;
 use crate::config::{Config, ConfigError};
 use crate::roster::Entry;
-use crate::{mail, payments, policy};
+use crate::{mail, media, payments, policy};
 
 /// How long a provider may take to say which models it has.
 const LISTING: Duration = Duration::from_secs(3);
@@ -63,6 +63,7 @@ pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembl
     // These are built once, with the storage; a fault in them is told before anything is opened.
     payments::build(config, http)?;
     mail::build(config)?;
+    media::check(config)?;
     let mut notes = Vec::new();
     let mut enabled = configured(config, http, &mut notes)?;
     enabled.extend(by_environment(config, http)?);

@@ -55,13 +55,32 @@ async fn renew(domains: &Domains, with_test_clocks: &[Account]) {
 }
 
 /// What others have a part in, and may keep waiting: balances are filled up, plans are kept as the payment provider has them,
-/// and accounts are told what they want to know.
+/// accounts are told what they want to know, and media whose time is over are deleted.
 pub async fn reach_out(domains: &Domains) {
     if let Some(top_ups) = &domains.top_ups {
         top_ups.fill_up().await;
         top_ups.look_after_plans().await;
     }
     domains.notices.tell().await;
+    if let Err(error) = delete_media(domains).await {
+        tracing::warn!(%error, "cannot delete media whose time is over");
+    }
+}
+
+/// Bytes go first and are noted as gone afterwards: what ends in between is deleted again.
+pub async fn delete_media(domains: &Domains) -> Result<()> {
+    let media = &domains.storage.media;
+    loop {
+        let now = domains.clock.now();
+        let expired = media.expired(now, BATCH).await?;
+        if expired.is_empty() {
+            return Ok(());
+        }
+        for object in expired {
+            domains.blobs.delete(object.blob()).await?;
+            media.forget(object.account, object.id, now).await?;
+        }
+    }
 }
 
 /// Forgets what this node remembers of the database whenever that changes there. Never returns.
@@ -90,5 +109,115 @@ async fn delete<F: Future<Output = Result<u64>>>(what: &str, sweep: impl Fn() ->
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tollgate_storage::blob::whole;
+    use tollgate_storage::{AccountState, Limits, Media};
+    use tollgate_types::{AccountId, MediaId};
+
+    use super::*;
+    use crate::config::env::Environment;
+    use crate::config::{Config, Flags};
+    use crate::wiring;
+
+    const ACCOUNT: AccountId = AccountId::from_u128(7);
+
+    /// Domains on a data directory, with an account and two objects: the time of the first is over.
+    async fn two_objects(data: &std::path::Path) -> Domains {
+        let flags = Flags {
+            data: Some(data.to_owned()),
+            ..Flags::default()
+        };
+        let config = Config::load(&flags, Environment::default()).unwrap();
+        let domains = wiring::domains(&config).await.unwrap();
+        let now = domains.clock.now();
+        let account = Account {
+            id: ACCOUNT,
+            name: "tenant".to_owned(),
+            state: AccountState::Active,
+            limits: Limits::default(),
+            test_clock: None,
+            created_at: now,
+        };
+        domains.storage.accounts.create(account).await.unwrap();
+        for (number, expires_at) in [(1, now), (2, now.plus(Duration::from_secs(3600)))] {
+            let object = Media {
+                id: MediaId::from_u128(number),
+                account: ACCOUNT,
+                object: number,
+                sha256: [0; 32],
+                bytes: 4,
+                mime_type: "image/png".to_owned(),
+                width: None,
+                height: None,
+                duration: None,
+                created_at: now,
+                expires_at,
+                source: None,
+                deleted_at: None,
+            };
+            domains.blobs.put(object.blob(), whole("text"), 4).await.unwrap();
+            domains.storage.media.insert(object).await.unwrap();
+        }
+        domains
+    }
+
+    async fn object(domains: &Domains, number: u128) -> Media {
+        let found = domains.storage.media.get(MediaId::from_u128(number)).await;
+        found.unwrap().unwrap()
+    }
+
+    async fn is_kept(domains: &Domains, number: u128) -> bool {
+        let key = object(domains, number).await.blob();
+        domains.blobs.length(key).await.unwrap().is_some()
+    }
+
+    #[tokio::test]
+    async fn media_whose_time_is_over_are_deleted() {
+        let data = tempfile::tempdir().unwrap();
+        let domains = two_objects(data.path()).await;
+        delete_media(&domains).await.unwrap();
+        assert!(object(&domains, 1).await.deleted_at.is_some());
+        assert_eq!(object(&domains, 2).await.deleted_at, None);
+        assert!(!is_kept(&domains, 1).await);
+        assert!(is_kept(&domains, 2).await);
+        delete_media(&domains).await.unwrap();
+        domains.storage.engine.close().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn bytes_that_are_gone_already_are_noted() {
+        let data = tempfile::tempdir().unwrap();
+        let domains = two_objects(data.path()).await;
+        let key = object(&domains, 1).await.blob();
+        domains.blobs.delete(key).await.unwrap();
+        delete_media(&domains).await.unwrap();
+        assert!(object(&domains, 1).await.deleted_at.is_some());
+        domains.storage.engine.close().await.unwrap();
+    }
+
+    /// What cannot be deleted is not noted as gone, and is deleted later.
+    #[tokio::test]
+    async fn bytes_that_are_not_gone_are_not_noted() {
+        let data = tempfile::tempdir().unwrap();
+        let domains = two_objects(data.path()).await;
+        // A file stands where the folder of media should be.
+        let elsewhere = data.path().join("file");
+        std::fs::write(&elsewhere, "").unwrap();
+        let (media, aside) = (data.path().join("media"), data.path().join("aside"));
+        std::fs::rename(&media, &aside).unwrap();
+        std::fs::rename(&elsewhere, &media).unwrap();
+        delete_media(&domains).await.unwrap_err();
+        assert_eq!(object(&domains, 1).await.deleted_at, None);
+        std::fs::rename(&media, &elsewhere).unwrap();
+        std::fs::rename(&aside, &media).unwrap();
+        delete_media(&domains).await.unwrap();
+        assert!(object(&domains, 1).await.deleted_at.is_some());
+        domains.storage.engine.close().await.unwrap();
     }
 }

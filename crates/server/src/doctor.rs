@@ -6,6 +6,7 @@
 mod data;
 mod limits;
 mod machine;
+mod media;
 mod models;
 mod network;
 mod payments;
@@ -76,8 +77,8 @@ impl Finding {
     }
 }
 
-/// Looks at everything: settings, data directory, storage, limits, ports, providers, models, this machine. Takes a few seconds
-/// when something does not answer.
+/// Looks at everything: settings, data directory, storage, media, limits, ports, providers, models, this machine. Takes up to
+/// half a minute when something does not answer.
 pub async fn run(config: &Config) -> Vec<Finding> {
     let mut findings = vec![readable(config)];
     let served = match config.home() {
@@ -86,6 +87,7 @@ pub async fn run(config: &Config) -> Vec<Finding> {
     };
     findings.extend(data::look(config, &SystemClock::default()));
     findings.push(storage::look(config, served).await);
+    findings.push(media::look(config).await);
     findings.push(limits::look(config).await);
     findings.push(network::listener(config, served).await);
     findings.push(network::admin(config, served));

@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod documentation;
 pub mod listen;
 mod mail;
+mod media;
 pub mod moving;
 mod payments;
 mod policy;

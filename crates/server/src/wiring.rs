@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
-use tollgate_accounts::{Admins, KeyShape, Keys, KeysConfig, Limiter, TokenShape, Vault};
+use tollgate_accounts::{Admins, KeyShape, Keys, KeysConfig, Limiter, MediaAddresses, TokenShape, Vault};
 use tollgate_backends::postgres::LeaseConfig;
 use tollgate_backends::{postgres, sqlite};
 use tollgate_billing::test_clock::TestClocks;
@@ -17,7 +17,7 @@ use tollgate_jobs::{Handler, Jobs, Worker};
 use tollgate_pipeline::{MediaSources, Pipeline, Providers};
 use tollgate_providers::egress::SystemResolver;
 use tollgate_providers::{EgressClient, EgressSettings, HttpClient};
-use tollgate_storage::{FileSource, Storage};
+use tollgate_storage::{BlobStore, FileSource, Storage};
 use tollgate_types::clock::SystemClock;
 use tollgate_types::id::IdSource;
 use tollgate_types::{Clock, WorkerId};
@@ -26,6 +26,7 @@ use crate::assemble::http_client;
 use crate::config::{Config, StorageUrl};
 use crate::counters::Counting;
 use crate::mail;
+use crate::media;
 use crate::payments::{self, Sales};
 use crate::roster::Roster;
 use crate::secrets;
@@ -47,6 +48,10 @@ pub struct Domains {
     pub ids: Arc<IdSource>,
     /// Everything that is kept.
     pub storage: Storage,
+    /// The bytes of media.
+    pub blobs: Arc<dyn BlobStore>,
+    /// Signs their addresses.
+    pub addresses: MediaAddresses,
     /// Keys.
     pub keys: Arc<Keys>,
     /// Administrators.
@@ -135,6 +140,8 @@ async fn domains_with(
     let http = http_client(config);
     let payments = payments::build(config, &http)?;
     let mailer = mail::build(config)?;
+    let blobs = media::open(config).context("cannot open what media are kept in")?;
+    let addresses = media::addresses(config, &pepper)?;
     let clock = time.clock();
     let storage = open_storage(config, &clock, leases).await?;
     time.start(&*storage.engine).await;
@@ -182,6 +189,8 @@ async fn domains_with(
         time,
         ids,
         storage,
+        blobs,
+        addresses,
         keys,
         admins: Arc::new(admins),
         vault,

@@ -5,6 +5,7 @@ pub mod account;
 pub mod admin;
 pub mod audit;
 pub mod audit_log;
+pub mod blob;
 pub mod chain;
 pub mod counter;
 pub mod error;
@@ -14,6 +15,7 @@ pub mod job;
 pub mod key;
 pub mod ledger;
 pub mod lot;
+pub mod media;
 pub mod member;
 pub mod news;
 pub mod notice;
@@ -38,6 +40,7 @@ pub use account::{Account, AccountChange, AccountChanged, AccountState, AccountS
 pub use admin::{Admin, AdminStore, Role};
 pub use audit::{AuditVisitor, LedgerAccount, LedgerBalance};
 pub use audit_log::{AuditEntry, AuditFilter, AuditLog};
+pub use blob::{Blob, BlobContent, BlobKey, BlobStore};
 pub use chain::{Chain, Link, TransferHash};
 pub use counter::{Budget, Counters, Decision};
 pub use error::{StorageError, StorageErrorKind};
@@ -50,6 +53,7 @@ pub use job::{
 pub use key::{Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
 pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement, Spendable};
 pub use lot::{Lot, LotKind, LotStore, LotTerms};
+pub use media::{Media, MediaStore};
 pub use member::{Member, MemberRole, MemberStore};
 pub use news::{News, NewsReader, NewsSource, NoNews};
 pub use notice::{BalanceAlert, Channel, Notice, NoticeOutcome, NoticeState, NoticeStore};
@@ -99,6 +103,8 @@ pub struct Storage {
     pub prices: Arc<dyn PriceStore>,
     /// Kept answers.
     pub responses: Arc<dyn ResponseStore>,
+    /// What was made for accounts, as far as it is not bytes.
+    pub media: Arc<dyn MediaStore>,
     /// Plans and what else is paid for by the period.
     pub subscriptions: Arc<dyn SubscriptionStore>,
     /// Which of them a payment provider renews.

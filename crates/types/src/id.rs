@@ -144,6 +144,11 @@ id!(
     ResponseId,
     "resp_"
 );
+id!(
+    /// An image, video or recording that was made for an account. Random and not a UUIDv7: addresses have it.
+    MediaId,
+    "media_"
+);
 
 id!(
     /// Work that goes on after its request was answered.

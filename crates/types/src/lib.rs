@@ -22,7 +22,7 @@ pub use clock::{Clock, Timestamp};
 pub use error::{Error, ErrorCode, Retry};
 pub use format::Format;
 pub use id::{
-    AccountId, AdminId, AuditId, HoldId, JobId, KeyId, MemberId, NoticeId, RequestId, ResponseId,
+    AccountId, AdminId, AuditId, HoldId, JobId, KeyId, MediaId, MemberId, NoticeId, RequestId, ResponseId,
     SubscriptionId, TopUpId, WorkerId,
 };
 pub use job::{JobStatus, StepState};

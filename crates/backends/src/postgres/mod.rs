@@ -16,6 +16,7 @@ mod key;
 mod lease;
 mod ledger;
 mod lot;
+mod media;
 mod member;
 mod moving;
 mod news;
@@ -135,6 +136,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         members: Arc::new(member::Members(pool.clone())),
         prices: Arc::new(price::PriceVersions(pool.clone())),
         responses: Arc::new(response::Responses(pool.clone())),
+        media: Arc::new(media::MediaRows(pool.clone())),
         subscriptions: Arc::new(subscription::Subscriptions(node.clone())),
         provider_subscriptions: Arc::new(provider_subscription::ProviderSubscriptions(pool.clone())),
         idempotency: Arc::new(idempotency::Idempotency(pool.clone())),

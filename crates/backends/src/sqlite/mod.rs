@@ -24,6 +24,7 @@ mod key;
 mod ledger;
 mod lock;
 mod lot;
+mod media;
 mod member;
 mod moving;
 mod notice;
@@ -55,7 +56,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use sqlx::SqlitePool;
 use sqlx::sqlite::SqliteConnection;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 use tollgate_storage::{NoNews, Result, Storage, StorageError, StorageErrorKind};
@@ -63,6 +64,7 @@ use tollgate_types::Clock;
 
 use crate::journal::{Journal, JournalConfig, unavailable};
 use crate::rows::storage_error;
+use crate::runtime::OwnedRuntime;
 use books::Books;
 use database::Database;
 use holds::Holds;
@@ -130,6 +132,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         members: Arc::new(engine.clone()),
         prices: Arc::new(engine.clone()),
         responses: Arc::new(engine.clone()),
+        media: Arc::new(engine.clone()),
         subscriptions: Arc::new(engine.clone()),
         provider_subscriptions: Arc::new(engine.clone()),
         idempotency: Arc::new(engine.clone()),
@@ -193,14 +196,8 @@ impl Sqlite {
         let lock = DirectoryLock::take(&config.data_dir)?;
         moving::refuse_unfinished(&config.data_dir)?;
         // The engine depends on no caller's runtime: callers may have several, and they come and go.
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("tollgate-sqlite")
-            .enable_all()
-            .build()
-            .map_err(unavailable)?;
-        let owner = OwnedRuntime(Some(runtime));
-        let handle = owner.handle()?;
+        let owner = OwnedRuntime::start("tollgate-sqlite").map_err(unavailable)?;
+        let handle = owner.handle().clone();
         let tracker = TaskTracker::new();
         let started = tracker.spawn_on(start(config, lock, handle.clone(), tracker.clone()), &handle);
         let (core, syncer) = started.await.map_err(stopped)??;
@@ -231,24 +228,6 @@ impl Drop for Owner {
     fn drop(&mut self) {
         self.core.journal.close();
         self.core.journal.stop_syncer();
-    }
-}
-
-/// A runtime that can be dropped within another one.
-struct OwnedRuntime(Option<Runtime>);
-
-impl OwnedRuntime {
-    fn handle(&self) -> Result<Handle> {
-        let handle = self.0.as_ref().map(|runtime| runtime.handle().clone());
-        handle.ok_or_else(|| stopped("it never ran"))
-    }
-}
-
-impl Drop for OwnedRuntime {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
     }
 }
 

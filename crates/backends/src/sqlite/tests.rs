@@ -16,7 +16,7 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timest
 use super::database::migrate;
 use super::statements::BatchWriter;
 use super::{
-    Sqlite, SqliteConfig, account, admin, audit, audit_log, chain, idempotency, job, key, ledger, lot,
+    Sqlite, SqliteConfig, account, admin, audit, audit_log, chain, idempotency, job, key, ledger, lot, media,
     member, notice, price, recover, refund, report, response, subscription, usage,
 };
 
@@ -54,6 +54,7 @@ fn statements() -> Vec<Arc<str>> {
         notice::STATEMENTS,
         price::STATEMENTS,
         recover::STATEMENTS,
+        media::STATEMENTS,
         response::STATEMENTS,
         refund::STATEMENTS,
         report::STATEMENTS,
@@ -128,6 +129,7 @@ fn no_statement_scans_what_grows() {
                     "ledger_account",
                     "response",
                     "response_item",
+                    "media",
                 ]
                 .iter()
                 .any(|table| step == format!("SCAN {table}"));

@@ -62,6 +62,10 @@ const EDGES: &str = r#"
     WITH RECURSIVE counted (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM counted WHERE n < 3000)
     INSERT INTO response (id, account_id, previous_id, created_at, expires_at, content)
         SELECT randomblob(16), x'ff000000000000000000000000000000', NULL, n, -n, randomblob(n % 999) FROM counted;
+    INSERT INTO media (account_id, id, object, sha256, bytes, mime_type, width, height, duration, created_at, expires_at,
+        source_id, deleted_at) VALUES
+        (x'01000000000000000000000000000000', x'01', x'', x'00ff', 9223372036854775807, '', NULL, 0, NULL, -1, 0, NULL, NULL),
+        (x'ff000000000000000000000000000000', x'01', x'ff', x'', 0, 'é', 1, NULL, 7, 0, 1, x'00', -9223372036854775808);
     INSERT INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, created_at) VALUES
         (x'ff000000000000000000000000000000', x'00', 32767, 'hold', 'a', 'b', 9223372036854775807, 1),
         (x'ff000000000000000000000000000000', x'00', 0, 'grant', 'a', 'b', 9223372036854775807, 1);
@@ -87,6 +91,7 @@ fn every_value_comes_back_as_it_was() {
         assert_eq!(sum("transfer", "amount"), (2, 2 * i128::from(i64::MAX)));
         assert_eq!(sum("response", "expires_at"), (3001, -4_501_500));
         assert_eq!(sum("provider_subscription", "amount"), (1, i128::from(i64::MAX)));
+        assert_eq!(sum("media", "bytes"), (2, i128::from(i64::MAX)));
         assert_eq!(to.accounts, 2);
 
         let again = tempfile::tempdir().unwrap();

@@ -120,6 +120,9 @@ impl Config {
             let scheme = url.split("://").next().unwrap_or_default();
             *url = format!("{scheme}://…");
         }
+        if let Some(s3) = &mut shown.media.s3 {
+            s3.endpoint = s3.endpoint.as_deref().map(without_password);
+        }
         for block in self.providers_by_environment() {
             let section = ProviderSection {
                 base_url: block.base_url,

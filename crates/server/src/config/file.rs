@@ -34,6 +34,8 @@ pub struct FileConfig {
     pub payments: PaymentsSection,
     /// What mail is sent through.
     pub mail: MailSection,
+    /// Where media are kept.
+    pub media: MediaSection,
     /// What callers' addresses may reach.
     pub egress: EgressSection,
     /// How long to wait for what.
@@ -341,6 +343,79 @@ pub struct MailSection {
     pub password_env: String,
     /// The file that holds it.
     pub password_file: Option<String>,
+}
+
+/// `[media]`: where images, videos and recordings are kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MediaSection {
+    /// `files` in the data directory, or `s3`.
+    pub store: MediaStoreSetting,
+    /// The variable that holds the key that addresses are signed with (at least 32 characters); it follows from the
+    /// pepper when none is named.
+    pub signing_key_env: Option<String>,
+    /// The file that holds it.
+    pub signing_key_file: Option<String>,
+    /// The variable that holds the key before it, whose addresses stay good.
+    pub previous_signing_key_env: Option<String>,
+    /// The file that holds it.
+    pub previous_signing_key_file: Option<String>,
+    /// The bucket, where it is `s3`.
+    pub s3: Option<S3Section>,
+}
+
+/// Where media are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MediaStoreSetting {
+    /// In the data directory.
+    #[default]
+    Files,
+    /// In a bucket of S3, or of what speaks like it.
+    S3,
+}
+
+/// `[media.s3]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct S3Section {
+    /// The bucket.
+    pub bucket: String,
+    /// Where in the world it is, such as `eu-central-1`; `AWS_REGION` when it is not said.
+    pub region: Option<String>,
+    /// Where the server is, when it is not Amazon's.
+    pub endpoint: Option<String>,
+    /// What keys begin with.
+    pub prefix: String,
+    /// Whether the bucket stands in the path of addresses; as servers that are not Amazon's want it, when it is not said.
+    pub path_style: Option<bool>,
+    /// Whether the endpoint may be another machine that has no TLS.
+    pub allow_http: bool,
+    /// The variable that holds the id of the key.
+    pub access_key_id_env: String,
+    /// The variable that holds its secret.
+    pub secret_access_key_env: String,
+    /// The file that holds it.
+    pub secret_access_key_file: Option<String>,
+    /// The variable that holds the token of a temporary one.
+    pub session_token_env: String,
+}
+
+impl Default for S3Section {
+    fn default() -> Self {
+        Self {
+            bucket: String::new(),
+            region: None,
+            endpoint: None,
+            prefix: String::new(),
+            path_style: None,
+            allow_http: false,
+            access_key_id_env: "AWS_ACCESS_KEY_ID".to_owned(),
+            secret_access_key_env: "AWS_SECRET_ACCESS_KEY".to_owned(),
+            secret_access_key_file: None,
+            session_token_env: "AWS_SESSION_TOKEN".to_owned(),
+        }
+    }
 }
 
 /// How a mail server is spoken to.

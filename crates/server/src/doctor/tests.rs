@@ -64,6 +64,7 @@ fn a_machine_on_which_nothing_was_started_has_no_fault() {
         "settings",
         "data directory",
         "storage",
+        "media",
         "limits",
         "server",
         "admin address",
@@ -409,4 +410,44 @@ fn another_program_on_the_port_is_a_fault() {
     drop(other);
     assert_eq!(block_on(network::listener(&config, false)).state, State::Fine);
     assert_eq!(block_on(network::listener(&config, true)).state, State::Note);
+}
+
+#[test]
+fn media_are_tried_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let found = |text: &str| block_on(media::look(&config(text, &data, &[("P", "p")])));
+    assert_eq!(found("").state, State::Note);
+    assert!(!data.exists(), "looking makes nothing");
+    crate::secrets::make_private_dir(&data).unwrap();
+    assert_eq!(found("").state, State::Fine);
+    let shared = "[storage]\nurl = \"postgres://h/d\"\n[service]\npepper_env = \"P\"";
+    let finding = found(shared);
+    assert_eq!(finding.state, State::Note);
+    assert!(finding.remedy.unwrap().contains("s3"));
+    fs::remove_dir_all(data.join("media")).unwrap();
+    fs::write(data.join("media"), "").unwrap();
+    assert_eq!(found("").state, State::Fault);
+}
+
+#[test]
+fn a_bucket_is_tried_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    block_on(async {
+        let server = tollgate_testkit::s3::S3Server::start().await;
+        let keys = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "canary")];
+        for (bucket, state) in [
+            (tollgate_testkit::s3::BUCKET, State::Fine),
+            ("other", State::Fault),
+        ] {
+            let url = server.url();
+            let text =
+                format!("[media]\nstore = \"s3\"\n[media.s3]\nbucket = \"{bucket}\"\nendpoint = \"{url}\"");
+            let finding = media::look(&config(&text, &data, &keys)).await;
+            assert_eq!(finding.state, state, "{finding:?}");
+            assert!(!format!("{finding:?}").contains("canary"));
+        }
+        assert_eq!(server.keys().await, [""; 0]);
+    });
 }

@@ -18,6 +18,7 @@ pub mod account;
 pub mod admin;
 pub mod audit;
 pub mod audit_log;
+pub mod blob;
 pub mod concurrency;
 pub mod counter;
 pub mod engine;
@@ -27,6 +28,7 @@ pub mod idempotency;
 pub mod job;
 pub mod key;
 pub mod lot;
+pub mod media;
 pub mod member;
 pub mod notice;
 pub mod open_hold;
@@ -48,6 +50,7 @@ use std::sync::Arc;
 
 use crate::Storage;
 
+pub use blob::Blobs;
 pub use books::{Book, Books};
 pub use counter::Nodes;
 
@@ -100,6 +103,8 @@ macro_rules! conformance_tests {
                 used_id_and_unknown_account;
             response: saved_then_read, saved_once, answers_are_of_one_account, found_by_its_items, chain_goes_back,
                 chain_is_read_up_to_its_bytes, circle_ends, deleted_once, expired_is_gone, sweep_deletes_what_expired;
+            media: inserted_then_read, inserted_once, media_are_of_one_account, kept_longer_within_bounds,
+                forgotten_leaves_a_tombstone;
             idempotency: one_claim_is_first, answer_is_kept_for_the_same_request, released_key_is_claimed_anew,
                 abandoned_and_expired_claims_are_void, keys_are_of_one_account, sweep_deletes_what_expired;
             admin: create_then_find, names_ids_and_digests_are_used_once, first_revocation_stays;
@@ -192,6 +197,27 @@ macro_rules! counter_conformance_tests {
     };
 }
 
+/// Writes one `#[test]` for each case of [`blob`]: a port of its own, whose engines keep nothing else.
+///
+/// `$run` is the absolute path of a function `fn(impl FnOnce(Blobs) -> BoxFuture<()>)`.
+#[macro_export]
+macro_rules! blob_conformance_tests {
+    ($run:path) => {
+        $crate::blob_conformance_tests! { @each $run;
+            blob: put_then_read, unknown_key_is_not_there, ranges_are_cut_to_the_object, empty_object,
+                large_object_is_streamed, overwriting_is_refused, more_than_allowed_is_refused,
+                failing_content_leaves_nothing, dropped_put_leaves_nothing, deleted_twice, puts_at_once,
+                accounts_are_apart, probe_leaves_nothing;
+        }
+    };
+    (@each $run:path; $module:ident: $($case:ident),+;) => {
+        $(#[test]
+        fn $case() {
+            $run(|blobs| ::std::boxed::Box::pin($crate::conformance::$module::$case(blobs)));
+        })+
+    };
+}
+
 #[cfg(test)]
 mod tests {
     /// The list in the macro against the functions in the files: a case that is not listed would never run.
@@ -203,6 +229,7 @@ mod tests {
             ("admin", include_str!("admin.rs")),
             ("audit", include_str!("audit.rs")),
             ("audit_log", include_str!("audit_log.rs")),
+            ("blob", include_str!("blob.rs")),
             ("concurrency", include_str!("concurrency.rs")),
             ("counter", include_str!("counter.rs")),
             ("engine", include_str!("engine.rs")),
@@ -212,6 +239,7 @@ mod tests {
             ("job", include_str!("job.rs")),
             ("key", include_str!("key.rs")),
             ("lot", include_str!("lot.rs")),
+            ("media", include_str!("media.rs")),
             ("member", include_str!("member.rs")),
             ("open_hold", include_str!("open_hold.rs")),
             ("plan", include_str!("plan.rs")),

@@ -117,6 +117,7 @@ fn its_blocks_fit_together() {
         .with("VERTEX_ACCOUNT", &account)
         .with("TOLLGATE_PEPPER", &"p".repeat(32));
     let key = installation.write("gpu-2.key", "sk-y\n");
+    let signing = installation.write("media.key", &"sk-z".repeat(8));
     let account = installation.write("account.json", &account);
     let words = installation.write("words.txt", "# words\nthermite\n");
     let patterns = installation.write("patterns.txt", "a[0-9]+\n");
@@ -128,6 +129,8 @@ fn its_blocks_fit_together() {
         .replace("/run/secrets/stripe-key", key.to_str().unwrap())
         .replace("/run/secrets/stripe-webhook", key.to_str().unwrap())
         .replace("/run/secrets/smtp", key.to_str().unwrap())
+        .replace("/run/secrets/media-before", signing.to_str().unwrap())
+        .replace("/run/secrets/media", signing.to_str().unwrap())
         .replace("/etc/tollgate/weapons.txt", words.to_str().unwrap())
         .replace("/etc/tollgate/weapons.regex", patterns.to_str().unwrap())
         .replace("10.0.0.6:8000", "127.0.0.1:1");
@@ -135,7 +138,7 @@ fn its_blocks_fit_together() {
     let report = installation.json(&["config", "check", "--config", file.to_str().unwrap()]);
     assert_eq!(report["clean"], serde_json::json!(true), "{report}");
     let shown = installation.fine(&["serve", "--print-config", "--config", file.to_str().unwrap()]);
-    for secret in ["sk-x", "sk-y", "PRIVATE"] {
+    for secret in ["sk-x", "sk-y", "sk-z", "PRIVATE"] {
         assert!(!shown.contains(secret), "{shown}");
     }
 }
