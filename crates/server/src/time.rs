@@ -13,6 +13,9 @@ use tollgate_types::clock::{SteadyClock, Timestamp};
 const FOLLOW_EVERY: Duration = Duration::from_secs(10);
 /// By how much a clock is corrected without a word.
 const CORRECTION: Duration = Duration::from_secs(10);
+/// How far the machine's clock may be from the database's to be taken for right: nodes are kept in step by better means than
+/// a question whose way takes a while.
+const AGREEMENT: Duration = Duration::from_millis(500);
 /// An answer that took longer says too little about the time.
 const PROMPT: Duration = Duration::from_secs(2);
 /// How far this machine's clock is ahead of the time of the installation, in seconds.
@@ -95,7 +98,14 @@ impl TimeKeeper {
         match engine.time().await {
             Ok(Some(shared)) => {
                 let took = Duration::from_micros(self.clock.monotonic_micros() - asked_at);
-                (took < PROMPT).then(|| shared.plus(took / 2))
+                let (shared, machine) = (shared.plus(took / 2), self.clock.machine());
+                let apart = Duration::from_micros(shared.as_micros().abs_diff(machine.as_micros()));
+                let now = if apart <= AGREEMENT + took {
+                    machine
+                } else {
+                    shared
+                };
+                (took < PROMPT).then_some(now)
             }
             Ok(None) => Some(self.clock.machine()),
             // The clock goes on.
