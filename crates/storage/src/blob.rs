@@ -154,8 +154,9 @@ mod tests {
         let account = AccountId::from_u128(7);
         let key = BlobKey {
             account,
-            object: 0xab,
+            object: 0xab << 120,
         };
-        assert_eq!(key.to_string(), format!("{account}/{:0>32}", "ab"));
+        let object = format!("{:0<32}", "ab");
+        assert_eq!(key.to_string(), format!("{account}/ab/{object}"));
     }
 }
