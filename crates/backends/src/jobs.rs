@@ -1,7 +1,6 @@
 //! Jobs: what both engines say to their databases, in words that both understand.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use sqlx::FromRow;
 use tollgate_storage::{
@@ -202,22 +201,6 @@ pub(crate) fn lasting(hold: NewHold) -> NewHold {
     NewHold {
         expires_at: Timestamp::from_micros(i64::MAX),
         ..hold
-    }
-}
-
-/// How the hold of a job is resolved that nobody has begun.
-pub(crate) fn unbegun(account: AccountId, hold: HoldId, outcome: Outcome, at: Timestamp) -> Settlement {
-    Settlement {
-        hold,
-        account,
-        charge: Credits::ZERO,
-        overrun: Credits::ZERO,
-        usage: Usage::ZERO,
-        outcome,
-        estimated: false,
-        provider: Arc::from(""),
-        first_at: None,
-        ended_at: at,
     }
 }
 

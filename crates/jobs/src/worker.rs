@@ -14,7 +14,7 @@ use tollgate_storage::{
     JobClaim, JobEnd, JobError, JobLease, LeasedJob, Result, Settlement, StorageError, StorageErrorKind,
 };
 use tollgate_types::usage::Outcome;
-use tollgate_types::{Clock, Credits, ErrorCode, JobStatus, Usage, WorkerId};
+use tollgate_types::{Clock, ErrorCode, JobStatus, WorkerId};
 
 use crate::handler::{Handler, Ran, Work};
 use crate::{Jobs, LOOK_AGAIN};
@@ -246,18 +246,12 @@ impl Worker {
                 message: "The job could not be carried out. It was not charged.".to_owned(),
                 param: None,
             }),
-            settlement: Settlement {
-                hold: leased.job.hold,
-                account: leased.job.account,
-                charge: Credits::ZERO,
-                overrun: Credits::ZERO,
-                usage: Usage::ZERO,
-                outcome: Outcome::Crashed,
-                estimated: false,
-                provider: Arc::from(""),
-                first_at: None,
-                ended_at: self.clock.now(),
-            },
+            settlement: Settlement::free(
+                leased.job.account,
+                leased.job.hold,
+                Outcome::Crashed,
+                self.clock.now(),
+            ),
             events: Vec::new(),
         }
     }

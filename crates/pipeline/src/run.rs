@@ -238,18 +238,7 @@ impl Pipeline {
 
     async fn release_after_panic(&self, hold: HoldId, account: AccountId) {
         tracing::error!(hold.id = %hold, "the task that owned a call panicked; its hold is released");
-        let settlement = Settlement {
-            hold,
-            account,
-            charge: Credits::ZERO,
-            overrun: Credits::ZERO,
-            usage: Usage::ZERO,
-            outcome: Outcome::Crashed,
-            estimated: false,
-            provider: "".into(),
-            first_at: None,
-            ended_at: self.clock.now(),
-        };
+        let settlement = Settlement::free(account, hold, Outcome::Crashed, self.clock.now());
         if let Err(error) = self.ledger.settle(settlement).await {
             tracing::error!(hold.id = %hold, %error, "cannot release a hold; the sweep will");
         }

@@ -81,6 +81,24 @@ pub struct Settlement {
     pub ended_at: Timestamp,
 }
 
+impl Settlement {
+    /// The resolution of a hold for which nothing was done, or nothing is known to have been done: it costs nothing.
+    pub fn free(account: AccountId, hold: HoldId, outcome: Outcome, ended_at: Timestamp) -> Self {
+        Self {
+            hold,
+            account,
+            charge: Credits::ZERO,
+            overrun: Credits::ZERO,
+            usage: Usage::ZERO,
+            outcome,
+            estimated: false,
+            provider: Arc::from(""),
+            first_at: None,
+            ended_at,
+        }
+    }
+}
+
 /// What became of a resolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolution {

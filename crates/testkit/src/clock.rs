@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// A clock. Processes that are started with [`env`](Self::env) go by it.
 #[derive(Debug)]
 pub struct FakeClock {
-    library: PathBuf,
+    preload: PathBuf,
     folder: TempDir,
 }
 
@@ -24,7 +24,7 @@ impl FakeClock {
             .tempdir()
             .unwrap();
         let clock = Self {
-            library: library()?,
+            preload: preload()?,
             folder,
         };
         clock.set(0);
@@ -33,12 +33,12 @@ impl FakeClock {
 
     /// What a process needs in its environment.
     pub fn env(&self) -> Vec<(String, String)> {
-        let (library, file) = (
-            self.library.display().to_string(),
+        let (preload, file) = (
+            self.preload.display().to_string(),
             self.file().display().to_string(),
         );
         [
-            ("LD_PRELOAD", library.as_str()),
+            ("LD_PRELOAD", preload.as_str()),
             ("FAKETIME_TIMESTAMP_FILE", &file),
             // How long what the file said is remembered, in seconds.
             ("FAKETIME_CACHE_DURATION", "1"),
@@ -60,7 +60,7 @@ impl FakeClock {
     }
 }
 
-fn library() -> Option<PathBuf> {
+fn preload() -> Option<PathBuf> {
     let folders = std::fs::read_dir("/usr/lib").ok()?.flatten();
     let mut libraries = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
     libraries.find(|library| library.exists())

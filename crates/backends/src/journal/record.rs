@@ -140,18 +140,7 @@ impl From<NewHold> for Hold {
 
 /// The resolution of a call of which nothing is known: it costs nothing.
 pub(crate) fn crashed((account, hold): crate::ids::HoldKey, now: Timestamp) -> Settlement {
-    Settlement {
-        hold,
-        account,
-        charge: Credits::ZERO,
-        overrun: Credits::ZERO,
-        usage: Usage::ZERO,
-        outcome: Outcome::Crashed,
-        estimated: false,
-        provider: Arc::from(""),
-        first_at: None,
-        ended_at: now,
-    }
+    Settlement::free(account, hold, Outcome::Crashed, now)
 }
 
 /// What the journal says.

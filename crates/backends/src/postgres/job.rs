@@ -3,25 +3,25 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
 use sqlx::postgres::PgRow;
-use sqlx::{Connection, FromRow, PgConnection};
+use sqlx::{FromRow, PgConnection};
 use tollgate_storage::{
     HoldOutcome, Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobEvent, JobFilter, JobLease, JobStep,
-    JobStore, LeasedJob, NewHold, NewJob, NewJobEvent, Resolution, Result, StorageError,
+    JobStore, LeasedJob, NewHold, NewJob, NewJobEvent, Resolution, Result, Settlement, StorageError,
 };
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, JobId, JobStatus, Timestamp, WorkerId};
 
 use super::error::{corrupt, while_running};
 use super::ledger::{held, hold_statement, resolution, settle_statement};
+use super::lot::transact;
 use super::pool::Statement;
 use super::subscription::execute;
 use super::{Node, rows};
 use crate::jobs::{
     ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, IS_WAITING, JobColumns, JobEventColumns, LIST,
     OVERDUE, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job,
-    bind_step, lasting, of_job, of_lease, unbegun, void,
+    bind_step, lasting, of_job, of_lease, void,
 };
 use crate::rows::{id_bytes, page_edge, quantity_column};
 
@@ -59,8 +59,10 @@ impl JobStore for Jobs {
         if !rows::get::<bool>(&self.0.pool.one(look).await?, "is_waiting")? {
             return Ok(Vec::new());
         }
-        self.transact(move |connection| Box::pin(claim_some(connection, claim)))
-            .await
+        transact(&self.0.pool, move |connection| {
+            Box::pin(claim_some(connection, claim))
+        })
+        .await
     }
 
     async fn renew(&self, worker: WorkerId, until: Timestamp) -> Result<Vec<JobId>> {
@@ -77,8 +79,10 @@ impl JobStore for Jobs {
     }
 
     async fn advance(&self, lease: JobLease, advance: JobAdvance, at: Timestamp) -> Result<()> {
-        self.transact(move |connection| Box::pin(write_advance(connection, lease, advance, at)))
-            .await
+        transact(&self.0.pool, move |connection| {
+            Box::pin(write_advance(connection, lease, advance, at))
+        })
+        .await
     }
 
     async fn release(&self, lease: JobLease, due: Timestamp) -> Result<()> {
@@ -90,13 +94,17 @@ impl JobStore for Jobs {
     }
 
     async fn finish(&self, lease: JobLease, end: JobEnd) -> Result<Resolution> {
-        self.transact(move |connection| Box::pin(finish(connection, lease, end)))
-            .await
+        transact(&self.0.pool, move |connection| {
+            Box::pin(finish(connection, lease, end))
+        })
+        .await
     }
 
     async fn cancel(&self, account: AccountId, id: JobId, at: Timestamp) -> Result<JobCancel> {
-        self.transact(move |connection| Box::pin(cancel(connection, account, id, at)))
-            .await
+        transact(&self.0.pool, move |connection| {
+            Box::pin(cancel(connection, account, id, at))
+        })
+        .await
     }
 
     async fn events(&self, account: AccountId, id: JobId, after: u64, limit: u32) -> Result<Vec<JobEvent>> {
@@ -111,9 +119,10 @@ impl JobStore for Jobs {
         let mut expired = 0;
         for (account, id) in self.ids(OVERDUE, now, limit).await? {
             let end = (JobStatus::Expired, Outcome::Timeout);
-            let ended = self
-                .transact(move |connection| Box::pin(end_queued(connection, account, id, end, now)))
-                .await?;
+            let ended = transact(&self.0.pool, move |connection| {
+                Box::pin(end_queued(connection, account, id, end, now))
+            })
+            .await?;
             expired += u64::from(ended.is_some());
         }
         Ok(expired)
@@ -122,8 +131,10 @@ impl JobStore for Jobs {
     async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64> {
         let ended = self.ids(ENDED, before, limit).await?;
         let swept = u64::try_from(ended.len()).map_err(corrupt)?;
-        self.transact(move |connection| Box::pin(forget(connection, ended)))
-            .await?;
+        transact(&self.0.pool, move |connection| {
+            Box::pin(forget(connection, ended))
+        })
+        .await?;
         Ok(swept)
     }
 }
@@ -131,8 +142,10 @@ impl JobStore for Jobs {
 impl Jobs {
     async fn try_accept(&self, job: &NewJob, hold: &NewHold) -> Result<HoldOutcome> {
         let (job, hold) = (job.clone(), hold.clone());
-        self.transact(move |connection| Box::pin(accept(connection, job, hold)))
-            .await
+        transact(&self.0.pool, move |connection| {
+            Box::pin(accept(connection, job, hold))
+        })
+        .await
     }
 
     async fn ids(
@@ -148,31 +161,6 @@ impl Jobs {
         };
         self.0.pool.all(statement).await?.into_iter().map(both).collect()
     }
-
-    /// Does the work in a transaction, which is undone when it fails.
-    async fn transact<T, F>(&self, work: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
-    {
-        self.0
-            .pool
-            .call(|connection| Box::pin(within_transaction(connection, work)))
-            .await?
-    }
-}
-
-async fn within_transaction<T, F>(connection: &mut PgConnection, work: F) -> sqlx::Result<Result<T>>
-where
-    F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send,
-{
-    let mut transaction = connection.begin().await?;
-    let outcome = work(&mut transaction).await;
-    match outcome {
-        Ok(_) => transaction.commit().await?,
-        Err(_) => transaction.rollback().await?,
-    }
-    Ok(outcome)
 }
 
 fn job(row: &PgRow) -> Result<Job> {
@@ -334,7 +322,7 @@ async fn end_queued(
         at,
     )
     .await?;
-    let settlement = unbegun(account, ended.hold, outcome, at);
+    let settlement = Settlement::free(account, ended.hold, outcome, at);
     execute(connection, settle_statement(&settlement)).await?;
     Ok(Some(ended))
 }

@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, PgConnection};
 use tollgate_storage::{
     ProviderSubscription, ProviderSubscriptionChange, ProviderSubscriptionStore, Result, StorageError,
     StorageErrorKind,
 };
 use tollgate_types::{AccountId, SubscriptionId, Timestamp};
 
+use super::error::while_running;
+use super::lot::transact;
 use super::pool::{Pool, Statement};
 use super::rows;
+use super::subscription::execute;
 use super::top_up::check_account;
 use crate::provider_subscriptions::{
     BY_REFERENCE, DIFFERING, DUE, GET, INSERT, PENDING, ProviderSubscriptionColumns, UPDATE,
@@ -55,9 +58,10 @@ impl ProviderSubscriptionStore for ProviderSubscriptions {
         change: ProviderSubscriptionChange,
         at: Timestamp,
     ) -> Result<ProviderSubscription> {
-        self.0
-            .call(move |connection| Box::pin(within_transaction(connection, id, change, at)))
-            .await?
+        transact(&self.0, move |connection| {
+            Box::pin(carry_out(connection, id, change, at))
+        })
+        .await
     }
 
     async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<ProviderSubscription>> {
@@ -75,28 +79,22 @@ fn subscription(row: &PgRow) -> Result<ProviderSubscription> {
     rows::whole::<ProviderSubscriptionColumns, _>(row)
 }
 
-async fn within_transaction(
+async fn carry_out(
     connection: &mut PgConnection,
     id: SubscriptionId,
     change: ProviderSubscriptionChange,
     at: Timestamp,
-) -> sqlx::Result<Result<ProviderSubscription>> {
-    let mut transaction = connection.begin().await?;
+) -> Result<ProviderSubscription> {
     let look: Statement = sqlx::query(AssertSqlSafe(format!("{GET} FOR UPDATE")));
     let row = look
         .bind(id_bytes(id.as_u128()))
-        .fetch_optional(&mut *transaction)
-        .await?;
-    let found = row.as_ref().map(subscription).transpose();
-    let after = found.and_then(|found| {
-        let found = found.ok_or_else(|| StorageError::not_found(id))?;
-        found.after(change, at)
-    });
-    if let Ok(after) = &after {
-        bind_provider_subscription!(UPDATE, after)
-            .execute(&mut *transaction)
-            .await?;
-        transaction.commit().await?;
-    }
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(while_running)?;
+    let found = row.as_ref().map(subscription).transpose()?;
+    let after = found
+        .ok_or_else(|| StorageError::not_found(id))?
+        .after(change, at)?;
+    execute(connection, bind_provider_subscription!(UPDATE, &after)).await?;
     Ok(after)
 }

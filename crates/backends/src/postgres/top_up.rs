@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, PgConnection};
 use tollgate_storage::{
     AccountStore, AutoTopUp, Result, StorageError, StorageErrorKind, TopUp, TopUpChange, TopUpStore,
 };
 use tollgate_types::{AccountId, Credits, Timestamp, TopUpId};
 
 use super::account::Accounts;
+use super::error::while_running;
+use super::lot::transact;
 use super::pool::{Pool, Statement};
 use super::rows;
+use super::subscription::execute;
 use crate::rows::{id_bytes, page_edge};
 use crate::top_ups::{
     AUTO, AUTO_SINCE, AUTOS, AutoColumns, BY_REFERENCE, DELETE_AUTO, GET, INSERT, KEEP_PAYER, LIST,
@@ -89,9 +92,10 @@ impl TopUpStore for TopUps {
     }
 
     async fn change(&self, id: TopUpId, change: TopUpChange, at: Timestamp) -> Result<TopUp> {
-        self.0
-            .call(move |connection| Box::pin(within_transaction(connection, id, change, at)))
-            .await?
+        transact(&self.0, move |connection| {
+            Box::pin(carry_out(connection, id, change, at))
+        })
+        .await
     }
 
     async fn pending_auto(&self, before: Timestamp, limit: u32) -> Result<Vec<TopUp>> {
@@ -149,26 +153,22 @@ fn auto(row: &PgRow) -> Result<AutoTopUp> {
     rows::whole::<AutoColumns, _>(row)
 }
 
-async fn within_transaction(
+async fn carry_out(
     connection: &mut PgConnection,
     id: TopUpId,
     change: TopUpChange,
     at: Timestamp,
-) -> sqlx::Result<Result<TopUp>> {
-    let mut transaction = connection.begin().await?;
+) -> Result<TopUp> {
     let look: Statement = sqlx::query(AssertSqlSafe(format!("{GET} FOR UPDATE")));
     let row = look
         .bind(id_bytes(id.as_u128()))
-        .fetch_optional(&mut *transaction)
-        .await?;
-    let found = row.as_ref().map(top_up).transpose();
-    let after = found.and_then(|found| {
-        let found = found.ok_or_else(|| StorageError::not_found(id))?;
-        found.after(change, at)
-    });
-    if let Ok(after) = &after {
-        bind_top_up!(UPDATE, after).execute(&mut *transaction).await?;
-        transaction.commit().await?;
-    }
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(while_running)?;
+    let found = row.as_ref().map(top_up).transpose()?;
+    let after = found
+        .ok_or_else(|| StorageError::not_found(id))?
+        .after(change, at)?;
+    execute(connection, bind_top_up!(UPDATE, &after)).await?;
     Ok(after)
 }

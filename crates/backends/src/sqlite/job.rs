@@ -18,7 +18,7 @@ use super::{Core, Sqlite};
 use crate::jobs::{
     ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, IS_WAITING, JobColumns, JobEventColumns, LIST,
     OVERDUE, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job,
-    bind_step, lasting, of_job, of_lease, unbegun, void,
+    bind_step, lasting, of_job, of_lease, void,
 };
 use crate::journal::record::crashed;
 use crate::rows::{id_bytes, id_from, page_edge, quantity_column, storage_error};
@@ -187,7 +187,8 @@ impl Sqlite {
             )
             .await?;
         if let Some(job) = &ended {
-            self.settle(unbegun(account, job.hold, outcome, at)).await?;
+            self.settle(Settlement::free(account, job.hold, outcome, at))
+                .await?;
         }
         Ok(ended)
     }

@@ -275,18 +275,7 @@ impl Background {
         error: Option<JobError>,
         settlement: Option<Settlement>,
     ) -> Ran {
-        let nothing = || Settlement {
-            hold: job.hold,
-            account: job.account,
-            charge: Credits::ZERO,
-            overrun: Credits::ZERO,
-            usage: Usage::ZERO,
-            outcome,
-            estimated: false,
-            provider: Arc::from(""),
-            first_at: None,
-            ended_at: self.clock.now(),
-        };
+        let nothing = || Settlement::free(job.account, job.hold, outcome, self.clock.now());
         Ran::Ended(Box::new(JobEnd {
             status,
             result: None,
