@@ -39,6 +39,7 @@ const FLOORS: &[Place] = &[
     place("tollgate-storage", 1, Kind::Open),
     place("tollgate-upstream", 1, Kind::Open),
     place("tollgate-tokens", 1, Kind::Open),
+    place("tollgate-studio", 1, Kind::Open),
     place("tollgate-catalog", 2, Kind::Open),
     place("tollgate-accounts", 2, Kind::Open),
     place("tollgate-jobs", 2, Kind::Open),

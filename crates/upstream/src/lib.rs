@@ -5,17 +5,22 @@ pub mod count;
 pub mod embed;
 pub mod error;
 pub mod fetch;
+pub mod image;
+pub mod make;
 pub mod moderate;
 pub mod notify;
 pub mod payment;
 pub mod provider;
 pub mod text;
+pub mod video;
 
 pub use context::{CallContext, Permit};
 pub use count::CountProvider;
 pub use embed::{EmbedAnswer, EmbedCall, EmbedPayload, EmbedProvider};
 pub use error::{UpstreamCause, UpstreamError, UpstreamErrorKind};
 pub use fetch::{FetchError, FetchRequest, Fetched, Fetcher, MediaKind};
+pub use image::{ImageCall, ImageFormat, ImageTask};
+pub use make::{Content, ContentStream, Made, Maker, Piece, Size, Source, State, Submitted};
 pub use moderate::{ModerationCall, ModerationProvider};
 pub use notify::{Mail, Mailer, NotifyError, Post, Poster};
 pub use payment::{
@@ -26,3 +31,4 @@ pub use provider::{ListedModel, Provider};
 pub use text::{
     ChunkKind, Outline, Payload, TextAnswer, TextCall, TextChunk, TextProvider, TextReply, TextStream,
 };
+pub use video::{VideoCall, VideoTask};

@@ -7,8 +7,11 @@ use async_trait::async_trait;
 use crate::count::CountProvider;
 use crate::embed::EmbedProvider;
 use crate::error::UpstreamError;
+use crate::image::ImageCall;
+use crate::make::Maker;
 use crate::moderate::ModerationProvider;
 use crate::text::TextProvider;
+use crate::video::VideoCall;
 
 /// A model that a provider says it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +50,16 @@ pub trait Provider: Send + Sync {
 
     /// Moderation.
     fn moderations(&self) -> Option<&dyn ModerationProvider> {
+        None
+    }
+
+    /// Pictures.
+    fn images(&self) -> Option<&dyn Maker<ImageCall>> {
+        None
+    }
+
+    /// Films.
+    fn videos(&self) -> Option<&dyn Maker<VideoCall>> {
         None
     }
 
