@@ -356,6 +356,10 @@ pub(crate) struct QuantityColumns {
     reasoning: i64,
     output_audio: i64,
     cache_write_1h: i64,
+    image: i64,
+    video: i64,
+    audio: i64,
+    characters: i64,
 }
 
 impl TryFrom<QuantityColumns> for Usage {
@@ -371,6 +375,10 @@ impl TryFrom<QuantityColumns> for Usage {
             columns.reasoning,
             columns.output_audio,
             columns.cache_write_1h,
+            columns.image,
+            columns.video,
+            columns.audio,
+            columns.characters,
         ];
         Unit::ALL
             .into_iter()

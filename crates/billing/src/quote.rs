@@ -61,6 +61,8 @@ pub struct Demand {
     pub n: u64,
     /// Whether some of the input may be kept in the provider's cache for an hour.
     pub caches_for_an_hour: bool,
+    /// What is made at the most, in classes that are no tokens.
+    pub made: Usage,
 }
 
 impl Demand {
@@ -96,9 +98,17 @@ impl Demand {
         }
     }
 
-    /// Whether nothing but input is charged.
+    /// Whether no output tokens are charged.
     pub fn is_input_only(&self) -> bool {
         self.max_tokens == Some(0)
+    }
+
+    /// What of it is no token, at its price.
+    fn made_sum(&self, model: &Model) -> i128 {
+        let products = self.made.iter().map(|(unit, quantity)| {
+            i128::from(quantity).saturating_mul(i128::from(model.prices.per_million(unit).nanos()))
+        });
+        products.fold(0, i128::saturating_add)
     }
 }
 
@@ -113,13 +123,13 @@ pub struct Quote {
     pub must_clamp: bool,
 }
 
-/// One class of tokens of a quote.
+/// One class of a quote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Which class.
     pub unit: Unit,
-    /// The most of them.
-    pub tokens: u64,
+    /// The most of it.
+    pub quantity: u64,
     /// Nano-credits for a million, at the dearest that may apply.
     pub price: Credits,
 }
@@ -131,14 +141,19 @@ impl Item {
     }
 
     fn sum(&self) -> i128 {
-        i128::from(self.tokens).saturating_mul(i128::from(self.price.nanos()))
+        i128::from(self.quantity).saturating_mul(i128::from(self.price.nanos()))
     }
 }
 
 impl Quote {
     /// What the amount is made of: it is the sum of these, rounded once.
-    pub fn items(&self, model: &Model, demand: &Demand) -> [Item; 2] {
-        items(model, demand, self.output_cap)
+    pub fn items(&self, model: &Model, demand: &Demand) -> Vec<Item> {
+        let made = demand.made.iter().map(|(unit, quantity)| Item {
+            unit,
+            quantity,
+            price: model.prices.per_million(unit),
+        });
+        items(model, demand, self.output_cap).into_iter().chain(made).collect()
     }
 }
 
@@ -147,12 +162,12 @@ fn items(model: &Model, demand: &Demand, output_cap: u64) -> [Item; 2] {
     [
         Item {
             unit: Unit::Input,
-            tokens: input,
+            quantity: input,
             price: model.prices.highest_input(input, demand.caches_for_an_hour),
         },
         Item {
             unit: Unit::Output,
-            tokens: output_cap.saturating_mul(demand.n.max(1)),
+            quantity: output_cap.saturating_mul(demand.n.max(1)),
             price: model.prices.highest_output(input),
         },
     ]
@@ -263,7 +278,7 @@ pub fn is_worth_counting(model: &Model, demand: &Demand, room: Room) -> bool {
 /// The quote for the largest output that an amount covers, if that is at least so much.
 fn clamped(model: &Model, demand: &Demand, amount: Credits, least: u64) -> Option<Quote> {
     let [input, output] = items(model, demand, 1);
-    let left = i128::from(amount.nanos()) * UNITS_PER_PRICE - input.sum();
+    let left = i128::from(amount.nanos()) * UNITS_PER_PRICE - input.sum() - demand.made_sum(model);
     let affordable = match output.sum() {
         _ if left < 0 => return None,
         0 => u64::MAX,
@@ -279,7 +294,8 @@ fn clamped(model: &Model, demand: &Demand, amount: Credits, least: u64) -> Optio
 
 fn bound(model: &Model, demand: &Demand, output_cap: u64) -> Credits {
     let [input, output] = items(model, demand, output_cap);
-    Credits::from_price_sum(input.sum().saturating_add(output.sum()), Discount::NONE)
+    let tokens = input.sum().saturating_add(output.sum());
+    Credits::from_price_sum(tokens.saturating_add(demand.made_sum(model)), Discount::NONE)
 }
 
 /// A likely usage for a call that ended without a report.

@@ -105,6 +105,7 @@ mod tests {
         reasoning_budget: 0,
         n: 1,
         caches_for_an_hour: false,
+        made: Usage::ZERO,
     };
 
     #[test]

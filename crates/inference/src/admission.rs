@@ -7,7 +7,7 @@ use tollgate_billing::{Demand, Preview};
 use tollgate_edge::RequestContext;
 use tollgate_formats::Media;
 use tollgate_pipeline::{Admission, CallRequest, Delivered, NamesMedia, Pipeline, Routed, Structure};
-use tollgate_types::Error;
+use tollgate_types::{Error, Usage};
 
 use crate::counting::Countable;
 use crate::policy::Inspected;
@@ -106,5 +106,6 @@ pub(crate) fn demand(media: Media, turns: u32, body_bytes: usize) -> Demand {
         reasoning_budget: 0,
         n: 1,
         caches_for_an_hour: false,
+        made: Usage::ZERO,
     }
 }

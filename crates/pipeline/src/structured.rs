@@ -113,6 +113,7 @@ impl Structured {
             reasoning_budget: once.reasoning_budget,
             n: once.n.saturating_mul(2),
             caches_for_an_hour: once.caches_for_an_hour,
+            made: once.made,
         }
     }
 

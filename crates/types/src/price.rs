@@ -9,7 +9,7 @@ type Table = [Option<Credits>; Unit::ALL.len()];
 
 /// Prices of one model by class. A class without a price of its own is charged like the class it belongs to:
 /// reasoning like output, every kind of input like input, but for what is kept in a cache for an hour, which is twice
-/// as dear; audio output like output.
+/// as dear; audio output like output. What is no token costs nothing without a price of its own.
 ///
 /// Some makers charge the whole of a request more when its prompt is long. Written down, such a price is
 /// `class>tokens`: `input>272000` is the price of input for prompts of more than 272,000 tokens.
@@ -65,7 +65,7 @@ impl Prices {
         let Some((class, above)) = name.split_once('>') else {
             return Ok(self.with(Unit::parse(name).ok_or_else(unknown)?, per_million));
         };
-        let unit = Unit::parse(class).ok_or_else(unknown)?;
+        let unit = Unit::parse(class).filter(|unit| unit.is_token()).ok_or_else(unknown)?;
         let above: u64 = above.parse().map_err(|_| unknown())?;
         let long = self.long.get_or_insert(LongPrompt {
             above,
@@ -110,6 +110,9 @@ impl Prices {
     /// The price that applies to a class in a request with this many input tokens. In a long one, a class without a
     /// price of its own for long prompts rises in proportion to the class it belongs to.
     pub fn price(&self, unit: Unit, input_tokens: u64) -> Credits {
+        if !unit.is_token() {
+            return self.listed(unit).unwrap_or(Credits::ZERO);
+        }
         let parent = if unit.is_input() {
             Unit::Input
         } else {
@@ -150,7 +153,7 @@ impl Prices {
 
     fn highest(&self, input: bool, most_tokens: u64) -> Credits {
         let of_kind = |unit: &Unit| unit.is_input() == input && *unit != Unit::CacheWriteHour;
-        let prices = Unit::ALL.into_iter().filter(of_kind);
+        let prices = Unit::TOKENS.into_iter().filter(of_kind);
         let prices = prices.map(|unit| self.either(unit, most_tokens));
         prices.max().unwrap_or(Credits::ZERO)
     }
@@ -309,6 +312,22 @@ mod tests {
         let long = prices.with_named("input>10", credits("6")).unwrap();
         assert_eq!(long.cost(&usage, Discount::NONE), credits("0.012"));
         assert!(Prices::free().with(Unit::CacheRead, Credits::ZERO).is_free());
+    }
+
+    #[test]
+    fn what_is_no_token_has_a_price_of_its_own_or_none() {
+        let prices = Prices::default()
+            .with(Unit::Input, credits("5"))
+            .with(Unit::Output, credits("40"))
+            .with(Unit::Image, credits("0.04"))
+            .with_named("output>10", credits("60"))
+            .unwrap();
+        let two_and_a_half = Usage::ZERO.with(Unit::Image, 2_500_000);
+        assert_eq!(prices.cost(&two_and_a_half, Discount::NONE), credits("0.1"));
+        assert_eq!(prices.per_million(Unit::Video), Credits::ZERO);
+        assert_eq!(prices.highest_output(1), credits("40"), "a picture is no output token");
+        assert_eq!((two_and_a_half.total(), two_and_a_half.has_made()), (0, true));
+        assert!(prices.with_named("image>10", Credits::ZERO).is_err());
     }
 
     #[test]

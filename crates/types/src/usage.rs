@@ -23,11 +23,36 @@ pub enum Unit {
     OutputAudio,
     /// Input tokens that the provider wrote into its cache for an hour; `CacheWrite` has the others.
     CacheWriteHour,
+    /// Pictures that were made, in millionths of a plain one: a price for a million is that of a picture. Larger or better
+    /// ones are several plain ones, as the model's factors say.
+    Image,
+    /// Film that was made, in microseconds of plain film: a price for a million is that of a second.
+    Video,
+    /// Sound that was made or heard, in microseconds.
+    Audio,
+    /// Characters that were spoken.
+    Character,
 }
 
 impl Unit {
     /// Every class, in the order of storage.
-    pub const ALL: [Unit; 8] = [
+    pub const ALL: [Unit; 12] = [
+        Unit::Input,
+        Unit::CacheRead,
+        Unit::CacheWrite,
+        Unit::InputAudio,
+        Unit::Output,
+        Unit::Reasoning,
+        Unit::OutputAudio,
+        Unit::CacheWriteHour,
+        Unit::Image,
+        Unit::Video,
+        Unit::Audio,
+        Unit::Character,
+    ];
+
+    /// Classes of tokens, which come first.
+    pub const TOKENS: [Unit; 8] = [
         Unit::Input,
         Unit::CacheRead,
         Unit::CacheWrite,
@@ -37,6 +62,9 @@ impl Unit {
         Unit::OutputAudio,
         Unit::CacheWriteHour,
     ];
+
+    /// Classes of what is no token, which come last.
+    pub const MADE: [Unit; 4] = [Unit::Image, Unit::Video, Unit::Audio, Unit::Character];
 
     /// The name used in configuration, in storage and on the wire.
     pub const fn as_str(self) -> &'static str {
@@ -49,6 +77,10 @@ impl Unit {
             Unit::Reasoning => "reasoning",
             Unit::OutputAudio => "output_audio",
             Unit::CacheWriteHour => "cache_write_1h",
+            Unit::Image => "image",
+            Unit::Video => "video",
+            Unit::Audio => "audio",
+            Unit::Character => "character",
         }
     }
 
@@ -57,7 +89,12 @@ impl Unit {
         Unit::ALL.into_iter().find(|unit| unit.as_str() == name)
     }
 
-    /// Whether the class counts what went in.
+    /// Whether it counts tokens.
+    pub const fn is_token(self) -> bool {
+        !matches!(self, Unit::Image | Unit::Video | Unit::Audio | Unit::Character)
+    }
+
+    /// Whether the class counts tokens that went in.
     pub const fn is_input(self) -> bool {
         matches!(
             self,
@@ -66,7 +103,7 @@ impl Unit {
     }
 }
 
-/// The largest quantity of one class that is believed. A provider that reports more is reporting nonsense.
+/// The largest number of tokens of one class that is believed. A provider that reports more is reporting nonsense.
 pub const MAX_QUANTITY: u64 = 1_000_000_000;
 
 /// Quantities by class.
@@ -114,7 +151,7 @@ impl Usage {
 
     /// Tokens that went in, of every class.
     pub fn total_input(&self) -> u64 {
-        Unit::ALL
+        Unit::TOKENS
             .into_iter()
             .filter(|unit| unit.is_input())
             .map(|unit| self.get(unit))
@@ -123,7 +160,7 @@ impl Usage {
 
     /// Tokens that came out, of every class.
     pub fn total_output(&self) -> u64 {
-        Unit::ALL
+        Unit::TOKENS
             .into_iter()
             .filter(|unit| !unit.is_input())
             .map(|unit| self.get(unit))
@@ -133,6 +170,11 @@ impl Usage {
     /// All tokens; what a tokens-per-minute limit counts.
     pub fn total(&self) -> u64 {
         self.total_input().saturating_add(self.total_output())
+    }
+
+    /// Whether anything but tokens was consumed.
+    pub fn has_made(&self) -> bool {
+        Unit::MADE.into_iter().any(|unit| self.get(unit) > 0)
     }
 
     /// Whether nothing was consumed.

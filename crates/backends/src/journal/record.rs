@@ -18,17 +18,21 @@ use tollgate_types::{
 const FRAME_HEAD: usize = 8;
 const HOLD: u8 = 1;
 const SETTLE: u8 = 2;
-/// A resolution with every class; one of `SETTLE` has the first of them.
+/// A resolution with every class of tokens; one of `SETTLE` has the first of them.
 const SETTLE_WIDE: u8 = 3;
 /// Classes in a record of `SETTLE`: those that there were before any was added. The others are zero in it.
 const USUAL_CLASSES: usize = 7;
 // What has to do with a plan has kinds of its own: a journal of a version that knew none is read as before.
 const HOLD_WITH_PLAN: u8 = 4;
-/// A resolution with every class, in a week that is closed.
+/// A resolution with every class of tokens, in a week that is closed.
 const SETTLE_IN_CLOSED_WEEK: u8 = 5;
 const WINDOW: u8 = 6;
 const REFUND: u8 = 7;
 const HOLD_OF_LEASE: u8 = 8;
+/// A resolution with every class, of what is no token as well.
+const SETTLE_MADE: u8 = 9;
+/// The same in a week that is closed.
+const SETTLE_MADE_IN_CLOSED_WEEK: u8 = 10;
 
 /// A hold that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,13 +195,15 @@ impl Frame {
 
     /// Becomes the frame of a resolution.
     pub(crate) fn settle(&mut self, seq: u64, settlement: &Settlement, week: Week) -> &[u8] {
-        let has_rest = Unit::ALL[USUAL_CLASSES..]
+        let has_rest = Unit::TOKENS[USUAL_CLASSES..]
             .iter()
             .any(|unit| settlement.usage.get(*unit) > 0);
-        let (kind, classes) = match (week, has_rest) {
-            (Week::Closed, _) => (SETTLE_IN_CLOSED_WEEK, Unit::ALL.len()),
-            (Week::Open, true) => (SETTLE_WIDE, Unit::ALL.len()),
-            (Week::Open, false) => (SETTLE, USUAL_CLASSES),
+        let (kind, classes) = match (week, settlement.usage.has_made(), has_rest) {
+            (Week::Closed, true, _) => (SETTLE_MADE_IN_CLOSED_WEEK, Unit::ALL.len()),
+            (Week::Closed, false, _) => (SETTLE_IN_CLOSED_WEEK, Unit::TOKENS.len()),
+            (Week::Open, true, _) => (SETTLE_MADE, Unit::ALL.len()),
+            (Week::Open, false, true) => (SETTLE_WIDE, Unit::TOKENS.len()),
+            (Week::Open, false, false) => (SETTLE, USUAL_CLASSES),
         };
         let frame = self.begin(seq, kind);
         frame.id(settlement.account.as_u128());
@@ -342,8 +348,10 @@ fn decode(fields: &mut Fields<'_>) -> Option<(u64, Record)> {
             Record::Hold(Hold { lease, ..hold })
         }
         SETTLE => Record::Settle(decode_settlement(fields, USUAL_CLASSES)?, Week::Open),
-        SETTLE_WIDE => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Open),
-        SETTLE_IN_CLOSED_WEEK => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Closed),
+        SETTLE_WIDE => Record::Settle(decode_settlement(fields, Unit::TOKENS.len())?, Week::Open),
+        SETTLE_IN_CLOSED_WEEK => Record::Settle(decode_settlement(fields, Unit::TOKENS.len())?, Week::Closed),
+        SETTLE_MADE => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Open),
+        SETTLE_MADE_IN_CLOSED_WEEK => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Closed),
         WINDOW => Record::Window(decode_window(fields)?),
         REFUND => Record::Refund(decode_refund(fields)?),
         _ => return None,

@@ -197,25 +197,38 @@ pub(super) async fn settle_exactly(pool: &Pool, settlement: &Settlement) -> Resu
 
 /// What resolves a hold; [`resolution`] reads the answer.
 pub(super) fn settle_statement(settlement: &Settlement) -> Statement {
-    let mut statement = sqlx::query(
-        "SELECT charged, resolved, available
-        FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
-    );
+    let has_made = settlement.usage.has_made();
+    let mut statement = sqlx::query(if has_made { SETTLE_MADE } else { SETTLE });
     statement = statement
         .bind(settlement.account.as_u128().to_be_bytes())
         .bind(settlement.hold.as_u128().to_be_bytes())
         .bind(settlement.charge.nanos())
         .bind(settlement.overrun.nanos());
-    for unit in Unit::ALL {
+    for unit in Unit::TOKENS {
         statement = statement.bind(quantity_column(settlement.usage.get(unit)));
     }
-    statement
+    statement = statement
         .bind(settlement.outcome.as_str())
         .bind(i64::from(settlement.estimated))
         .bind(settlement.provider.to_string())
         .bind(settlement.first_at.map(Timestamp::as_micros))
-        .bind(settlement.ended_at.as_micros())
+        .bind(settlement.ended_at.as_micros());
+    if has_made {
+        for unit in Unit::MADE {
+            statement = statement.bind(quantity_column(settlement.usage.get(unit)));
+        }
+    }
+    statement
 }
+
+const SETTLE: &str = "SELECT charged, resolved, available
+    FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+/// The same, and what is no token besides. The note is taken once the row is there.
+const SETTLE_MADE: &str = "WITH settled AS MATERIALIZED (SELECT charged, resolved, available
+    FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)),
+    noted AS MATERIALIZED (SELECT note_made($1, ARRAY[$2]::BYTEA[], ARRAY[$18]::BIGINT[], ARRAY[$19]::BIGINT[],
+        ARRAY[$20]::BIGINT[], ARRAY[$21]::BIGINT[]) FROM settled WHERE resolved)
+    SELECT charged, resolved, available FROM settled, (SELECT count(*) FROM noted) AS once";
 
 /// What became of a resolution.
 pub(super) fn resolution(row: &PgRow) -> Result<Resolution> {

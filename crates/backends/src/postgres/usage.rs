@@ -72,7 +72,11 @@ const TOTALS: &str = filtered!(
         LEAST(sum(output), 9223372036854775807)::bigint AS output,
         LEAST(sum(reasoning), 9223372036854775807)::bigint AS reasoning,
         LEAST(sum(output_audio), 9223372036854775807)::bigint AS output_audio,
-        LEAST(sum(cache_write_1h), 9223372036854775807)::bigint AS cache_write_1h
+        LEAST(sum(cache_write_1h), 9223372036854775807)::bigint AS cache_write_1h,
+        LEAST(sum(image), 9223372036854775807)::bigint AS image,
+        LEAST(sum(video), 9223372036854775807)::bigint AS video,
+        LEAST(sum(audio), 9223372036854775807)::bigint AS audio,
+        LEAST(sum(characters), 9223372036854775807)::bigint AS characters
     FROM usage_row",
     "GROUP BY group_name ORDER BY group_name"
 );

@@ -278,12 +278,16 @@ impl Kind<'_> {
     }
 }
 
-/// Classes that most calls have no tokens of.
-pub(super) const RARE: [Unit; 4] = [
+/// Classes that most calls have nothing of.
+pub(super) const RARE: [Unit; 8] = [
     Unit::CacheWrite,
     Unit::InputAudio,
     Unit::OutputAudio,
     Unit::CacheWriteHour,
+    Unit::Image,
+    Unit::Video,
+    Unit::Audio,
+    Unit::Character,
 ];
 /// The others, in the order of the columns of the statements.
 pub(super) const USUAL: [Unit; 4] = [Unit::Input, Unit::CacheRead, Unit::Output, Unit::Reasoning];

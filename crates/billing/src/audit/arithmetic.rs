@@ -69,7 +69,7 @@ impl PriceList {
     pub fn cost(&self, usage: &Usage) -> Cost {
         let prompt: u128 = Unit::ALL
             .into_iter()
-            .filter(|unit| base_of(*unit) == Unit::Input)
+            .filter(|unit| base_of(*unit) == Some(Unit::Input))
             .map(|unit| u128::from(usage.get(unit)))
             .sum();
         let long_above = self.above.filter(|above| prompt > u128::from(*above));
@@ -101,7 +101,9 @@ impl PriceList {
 
     /// The price of a class: its own, else what follows from that of the class it belongs to.
     fn price(&self, class: Unit, is_long: bool) -> i128 {
-        let base = base_of(class);
+        let Some(base) = base_of(class) else {
+            return listed(&self.plain, class).unwrap_or(0);
+        };
         let plain_base = listed(&self.plain, base).unwrap_or(0);
         let plain = listed(&self.plain, class).unwrap_or_else(|| follows(class, plain_base));
         if !is_long {
@@ -129,13 +131,14 @@ fn listed(prices: &[(Unit, i128)], class: Unit) -> Option<i128> {
         .map(|(_, price)| *price)
 }
 
-/// The class whose price stands in for that of another.
-fn base_of(class: Unit) -> Unit {
+/// The class whose price stands in for that of another; none for what is no token.
+fn base_of(class: Unit) -> Option<Unit> {
     match class {
         Unit::Input | Unit::CacheRead | Unit::CacheWrite | Unit::InputAudio | Unit::CacheWriteHour => {
-            Unit::Input
+            Some(Unit::Input)
         }
-        Unit::Output | Unit::Reasoning | Unit::OutputAudio => Unit::Output,
+        Unit::Output | Unit::Reasoning | Unit::OutputAudio => Some(Unit::Output),
+        Unit::Image | Unit::Video | Unit::Audio | Unit::Character => None,
     }
 }
 

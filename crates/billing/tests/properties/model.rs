@@ -46,13 +46,13 @@ fn price() -> impl Strategy<Value = Credits> {
 /// Any set of prices, those of long prompts included.
 pub fn prices() -> impl Strategy<Value = Prices> {
     let plain = vec(option::of(price()), Unit::ALL.len());
-    let long = vec(option::weighted(0.3, price()), Unit::ALL.len());
+    let long = vec(option::weighted(0.3, price()), Unit::TOKENS.len());
     (plain, long, 0..300_000_u64).prop_map(|(plain, long, above)| {
         let mut prices = Prices::default();
         for (unit, price) in Unit::ALL.into_iter().zip(plain) {
             prices = price.map_or(prices, |price| prices.with(unit, price));
         }
-        for (unit, price) in Unit::ALL.into_iter().zip(long) {
+        for (unit, price) in Unit::TOKENS.into_iter().zip(long) {
             if let Some(price) = price {
                 let name = format!("{unit}>{above}", unit = unit.as_str());
                 prices = prices.with_named(&name, price).unwrap();
@@ -78,10 +78,10 @@ pub fn demand() -> impl Strategy<Value = Demand> {
         prop_oneof![4 => Just(0), 1 => 0..50_u64],
         option::of(prop_oneof![1 => Just(0), 4 => 1..100_000_u64, 4 => 1..=u64::from(u32::MAX)]),
         1..=128_u64,
-        any::<bool>(),
+        (any::<bool>(), made()),
     )
         .prop_map(
-            |(text_bytes, tokens, messages, media_bytes, images, max_tokens, n, caches_for_an_hour)| Demand {
+            |(text_bytes, tokens, messages, media_bytes, images, max_tokens, n, (caches_for_an_hour, made))| Demand {
                 text_bytes,
                 tokens,
                 messages,
@@ -91,8 +91,19 @@ pub fn demand() -> impl Strategy<Value = Demand> {
                 reasoning_budget: 0,
                 n,
                 caches_for_an_hour,
+                made,
             },
         )
+}
+
+/// What is no token; mostly nothing.
+fn made() -> impl Strategy<Value = Usage> {
+    let some = vec(prop_oneof![1 => Just(0), 1 => 0..10_000_000_000_u64], Unit::MADE.len());
+    let some = some.prop_map(|quantities| {
+        let classes = Unit::MADE.into_iter().zip(quantities);
+        classes.fold(Usage::ZERO, |usage, (unit, quantity)| usage.with(unit, quantity))
+    });
+    prop_oneof![3 => Just(Usage::ZERO), 1 => some]
 }
 
 /// How a bound is used up: a share for each class. The largest number is all that is left.
@@ -113,7 +124,12 @@ pub fn usage_within(demand: &Demand, quote: &Quote, shares: &[u64]) -> Usage {
         .zip(shares)
         .filter(|(unit, _)| is_asked(unit))
     {
-        let left = if unit.is_input() { &mut input } else { &mut output };
+        let mut made = demand.made.get(unit);
+        let left = match (unit.is_token(), unit.is_input()) {
+            (false, _) => &mut made,
+            (true, true) => &mut input,
+            (true, false) => &mut output,
+        };
         let part = (u128::from(*share) * (u128::from(*left) + 1)) >> 64;
         let part = u64::try_from(part).unwrap();
         *left -= part;

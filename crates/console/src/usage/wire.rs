@@ -223,7 +223,7 @@ pub struct UsageRecord {
     pub period_end: Option<String>,
 }
 
-/// Tokens in classes that do not overlap.
+/// What was consumed, in classes that do not overlap.
 #[derive(Default, Serialize, ToSchema)]
 pub struct UsageClasses {
     /// Read afresh.
@@ -244,6 +244,14 @@ pub struct UsageClasses {
     pub output_audio_tokens: u64,
     /// All of them.
     pub total_tokens: u64,
+    /// Pictures that were made, in millionths of a plain one.
+    pub image_millionths: u64,
+    /// Film that was made, in microseconds of plain film.
+    pub video_microseconds: u64,
+    /// Sound that was made or heard, in microseconds.
+    pub audio_microseconds: u64,
+    /// Characters that were spoken.
+    pub characters: u64,
 }
 
 /// Sums over rows.
@@ -283,6 +291,10 @@ impl From<&Usage> for UsageClasses {
             reasoning_tokens: usage.get(Unit::Reasoning),
             output_audio_tokens: usage.get(Unit::OutputAudio),
             total_tokens: usage.total(),
+            image_millionths: usage.get(Unit::Image),
+            video_microseconds: usage.get(Unit::Video),
+            audio_microseconds: usage.get(Unit::Audio),
+            characters: usage.get(Unit::Character),
         }
     }
 }

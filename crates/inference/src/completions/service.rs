@@ -11,7 +11,7 @@ use tollgate_formats::openai_completions::{self, BEYOND_CHAT, CompletionHead, Fi
 use tollgate_formats::{Media, openai_chat};
 use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
-use tollgate_types::{Credits, Error, Format};
+use tollgate_types::{Credits, Error, Format, Usage};
 use tollgate_upstream::{Outline, Payload, TextCall, TextProvider};
 
 use crate::admission::{self, admit, call_request};
@@ -159,6 +159,7 @@ fn demand(head: &CompletionHead<'_>, body_bytes: usize) -> Demand {
         reasoning_budget: 0,
         n: u64::from(head.best_of) * u64::from(head.prompts),
         caches_for_an_hour: false,
+        made: Usage::ZERO,
     }
 }
 

@@ -9,7 +9,7 @@ use tollgate_catalog::{Model, ModelKind};
 use tollgate_edge::RequestContext;
 use tollgate_formats::embeddings::{self, EmbedHead, Encoding, Field, ResponseHead};
 use tollgate_pipeline::{CallRequest, Embedded, Pipeline, Routed};
-use tollgate_types::{Error, ErrorCode};
+use tollgate_types::{Error, ErrorCode, Usage};
 use tollgate_upstream::{EmbedCall, EmbedPayload, EmbedProvider, Outline};
 
 use crate::admission::{admit, call_request};
@@ -162,6 +162,7 @@ pub(super) fn demand(head: &EmbedHead<'_>) -> Demand {
         reasoning_budget: 0,
         n: 1,
         caches_for_an_hour: false,
+        made: Usage::ZERO,
     }
 }
 

@@ -9,7 +9,7 @@ use tollgate_edge::RequestContext;
 use tollgate_formats::anthropic_messages::{self, Betas, MessagesHead, Purpose, ResponseHead, Version};
 use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
-use tollgate_types::{Credits, Error, Format};
+use tollgate_types::{Credits, Error, Format, Usage};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
 use super::events::Events;
@@ -180,6 +180,7 @@ fn demand(head: &MessagesHead<'_>, body_bytes: usize) -> Demand {
         reasoning_budget: head.reasoning_budget,
         n: 1,
         caches_for_an_hour: head.caches_for_an_hour,
+        made: Usage::ZERO,
         ..admission::demand(head.media, head.messages, body_bytes)
     }
 }

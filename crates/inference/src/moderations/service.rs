@@ -8,7 +8,7 @@ use tollgate_catalog::ModelKind;
 use tollgate_edge::RequestContext;
 use tollgate_pipeline::{Pipeline, Routed};
 use tollgate_types::moderate::{Moderation, ModerationInput, ModerationPart};
-use tollgate_types::{Error, ErrorCode};
+use tollgate_types::{Error, ErrorCode, Usage};
 use tollgate_upstream::ModerationCall;
 
 use super::read::{self, Request};
@@ -117,6 +117,7 @@ fn demand(input: &ModerationInput) -> Demand {
         reasoning_budget: 0,
         n: 1,
         caches_for_an_hour: false,
+        made: Usage::ZERO,
     }
 }
 

@@ -93,7 +93,7 @@ impl From<tollgate_billing::Item> for QuoteItem {
     fn from(item: tollgate_billing::Item) -> Self {
         Self {
             class: item.unit.as_str(),
-            tokens: item.tokens,
+            tokens: item.quantity,
             price: item.price.to_string(),
             cost: item.cost().to_string(),
         }

@@ -656,6 +656,14 @@ pub struct UsageView {
     pub reasoning_tokens: u64,
     /// Tokens of sound that came out.
     pub output_audio_tokens: u64,
+    /// Pictures that were made, in millionths of a plain one.
+    pub image_millionths: u64,
+    /// Film that was made, in microseconds of plain film.
+    pub video_microseconds: u64,
+    /// Sound that was made or heard, in microseconds.
+    pub audio_microseconds: u64,
+    /// Characters that were spoken.
+    pub characters: u64,
 }
 
 impl UsageView {
@@ -690,6 +698,10 @@ impl UsageView {
             output_tokens: row.usage.get(Unit::Output),
             reasoning_tokens: row.usage.get(Unit::Reasoning),
             output_audio_tokens: row.usage.get(Unit::OutputAudio),
+            image_millionths: row.usage.get(Unit::Image),
+            video_microseconds: row.usage.get(Unit::Video),
+            audio_microseconds: row.usage.get(Unit::Audio),
+            characters: row.usage.get(Unit::Character),
         }
     }
 }

@@ -115,10 +115,8 @@ fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
     let first = |call: &Call| call.settlement.first_at.map(Timestamp::as_micros);
     let first: Vec<Option<i64>> = calls.iter().map(first).collect();
     let duration = |duration| i64::try_from(micros(duration)).unwrap_or(i64::MAX);
-    let mut statement = sqlx::query(
-        "SELECT leased, available, is_open, may_hold FROM lease_round($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-            $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33)",
-    );
+    let has_made = calls.iter().any(|call| call.settlement.usage.has_made());
+    let mut statement = sqlx::query(if has_made { ROUND_MADE } else { ROUND });
     statement = statement
         .bind(account.as_u128().to_be_bytes())
         .bind(report.lease.as_u128().to_be_bytes())
@@ -140,17 +138,36 @@ fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
         .bind(numbers(|call| call.hold.amount.nanos()))
         .bind(numbers(|call| call.settlement.charge.nanos()))
         .bind(numbers(|call| call.settlement.overrun.nanos()));
-    for unit in Unit::ALL {
+    let quantities = |unit: Unit| -> Vec<i64> {
         let quantity = |call: &Call| quantity_column(call.settlement.usage.get(unit));
-        statement = statement.bind(calls.iter().map(quantity).collect::<Vec<i64>>());
+        calls.iter().map(quantity).collect()
+    };
+    for unit in Unit::TOKENS {
+        statement = statement.bind(quantities(unit));
     }
-    statement
+    statement = statement
         .bind(texts(|call| call.settlement.outcome.as_str()))
         .bind(numbers(|call| i64::from(call.settlement.estimated)))
         .bind(numbers(|call| call.hold.created_at.as_micros()))
         .bind(first)
-        .bind(numbers(|call| call.settlement.ended_at.as_micros()))
+        .bind(numbers(|call| call.settlement.ended_at.as_micros()));
+    if has_made {
+        for unit in Unit::MADE {
+            statement = statement.bind(quantities(unit));
+        }
+    }
+    statement
 }
+
+const ROUND: &str = "SELECT leased, available, is_open, may_hold FROM lease_round($1, $2, $3, $4, $5, $6, $7, $8, $9,
+    $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32,
+    $33)";
+/// The same, and what is no token besides.
+const ROUND_MADE: &str = "WITH round AS MATERIALIZED (SELECT leased, available, is_open, may_hold
+    FROM lease_round($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+        $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33)),
+    noted AS MATERIALIZED (SELECT note_made($1, $11, $34, $35, $36, $37) FROM round)
+    SELECT leased, available, is_open, may_hold FROM round, (SELECT count(*) FROM noted) AS once";
 
 /// Which database this is.
 pub(super) async fn installation(pool: &Pool) -> Result<Installation> {
