@@ -153,7 +153,10 @@ impl Quote {
             quantity,
             price: model.prices.per_million(unit),
         });
-        items(model, demand, self.output_cap).into_iter().chain(made).collect()
+        items(model, demand, self.output_cap)
+            .into_iter()
+            .chain(made)
+            .collect()
     }
 }
 

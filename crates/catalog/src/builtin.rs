@@ -6,6 +6,7 @@ use serde::Deserialize;
 use tollgate_types::Tokenizer;
 
 use crate::load::PricesEntry;
+use crate::media::MediaEntry;
 use crate::model::{Framing, Modality, ModelKind, StructuredOutput};
 
 const MODELS: &str = include_str!("../data/models.toml");
@@ -59,6 +60,8 @@ pub struct BuiltinModel {
     pub aliases: Vec<String>,
     /// List prices; absent for open weights, where the operator sets one.
     pub prices: Option<PricesEntry>,
+    /// What it can be asked for, if it makes pictures or films.
+    pub media: Option<MediaEntry>,
     /// Provider preset → the model's name there, the maker's own first.
     #[serde(default)]
     pub upstream: BTreeMap<String, String>,

@@ -1,16 +1,18 @@
 //! Models, aliases, prices and routes: a snapshot that requests read without a lock and a reload replaces as a whole.
 //!
-//! Suggested reading order: [`model`], [`snapshot`], [`mod@load`], [`builtin`], [`lint`].
+//! Suggested reading order: [`model`], [`media`], [`snapshot`], [`mod@load`], [`builtin`], [`lint`].
 
 pub mod builtin;
 mod coverage;
 pub mod lint;
 pub mod load;
+pub mod media;
 pub mod model;
 pub mod snapshot;
 
 pub use load::{
     CatalogInput, EnabledProvider, LoadError, ModelEntry, PricesEntry, TargetEntry, load, price_version,
 };
+pub use media::{Factor, Media, MediaEntry};
 pub use model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput};
 pub use snapshot::{Catalog, Snapshot};

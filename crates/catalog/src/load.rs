@@ -10,6 +10,7 @@ use tollgate_types::{Credits, PriceVersion, Prices, Tokenizer, Unit};
 
 use crate::builtin::{self, BuiltinModel};
 use crate::coverage::not_covered_by;
+use crate::media::{self, Media, MediaEntry};
 use crate::model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput};
 use crate::snapshot::Snapshot;
 
@@ -30,6 +31,8 @@ pub struct ModelEntry {
     pub prices: Option<PricesEntry>,
     /// Sizes.
     pub limits: LimitsEntry,
+    /// What it can be asked for, if it makes pictures or films.
+    pub media: Option<MediaEntry>,
     /// Name for people.
     pub display_name: Option<String>,
     /// ISO date.
@@ -175,7 +178,21 @@ fn from_builtin(row: &BuiltinModel, input: &CatalogInput) -> Result<Option<Model
     }
     let simulated = is_simulated(&candidates, input);
     let prices = parse_prices(&format!("default catalog: {}", row.id), prices)?;
-    Ok(Some(builtin_model(row, prices, candidates, simulated)))
+    let media = read_media(&format!("default catalog: {}", row.id), row.media.as_ref())?;
+    Ok(Some(Model {
+        media,
+        ..builtin_model(row, prices, candidates, simulated)
+    }))
+}
+
+fn read_media(path: &str, entry: Option<&MediaEntry>) -> Result<Arc<Media>, LoadError> {
+    let Some(entry) = entry else {
+        return Ok(media::unknown());
+    };
+    match Media::read(entry) {
+        Ok(media) => Ok(Arc::new(media)),
+        Err(error) => fault(format!("{path}.media.{}", error.path), error.message),
+    }
 }
 
 fn builtin_model(row: &BuiltinModel, prices: Prices, candidates: Vec<Candidate>, simulated: bool) -> Model {
@@ -198,6 +215,7 @@ fn builtin_model(row: &BuiltinModel, prices: Prices, candidates: Vec<Candidate>,
         prices,
         price_version: price_version(&row.id, &prices),
         not_covered_by: Arc::default(),
+        media: media::unknown(),
         candidates,
     }
 }
@@ -228,8 +246,8 @@ fn plain_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate>,
         context_window: None,
         max_output_tokens: None,
         dimensions: None,
-        input: vec![Modality::Text, Modality::Image, Modality::Audio, Modality::File],
-        output: vec![Modality::Text],
+        input: ModelKind::Chat.takes(),
+        output: ModelKind::Chat.gives(),
         structured_output: StructuredOutput::JsonSchema,
         tools: true,
         reasoning: false,
@@ -239,6 +257,7 @@ fn plain_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate>,
         prices,
         price_version: price_version(id, &prices),
         not_covered_by: Arc::default(),
+        media: media::unknown(),
         candidates,
     }
 }
@@ -248,20 +267,12 @@ fn set_kind(model: &mut Model, kind: ModelKind) {
     if model.kind == kind {
         return;
     }
-    let id = model.id.clone();
-    let plain = plain_model(&id, "", model.prices, Vec::new(), model.simulated);
     let is_chat = kind == ModelKind::Chat;
     model.kind = kind;
-    model.input = if is_chat {
-        plain.input
-    } else {
-        vec![Modality::Text]
-    };
-    model.output = if is_chat { plain.output } else { Vec::new() };
-    model.structured_output = if is_chat {
-        plain.structured_output
-    } else {
-        StructuredOutput::None
+    (model.input, model.output) = (kind.takes(), kind.gives());
+    model.structured_output = match is_chat {
+        true => StructuredOutput::JsonSchema,
+        false => StructuredOutput::None,
     };
     model.tools = is_chat;
     model.reasoning = false;
@@ -303,7 +314,10 @@ fn apply_entry(
             };
             let simulated = is_simulated(&targets, input);
             match row {
-                Some(row) => builtin_model(row, prices, targets.clone(), simulated),
+                Some(row) => Model {
+                    media: read_media(&path, row.media.as_ref())?,
+                    ..builtin_model(row, prices, targets.clone(), simulated)
+                },
                 None => plain_model(id, id, prices, targets.clone(), simulated),
             }
         }
@@ -317,6 +331,9 @@ fn apply_entry(
     if let Some(prices) = listed {
         model.prices = prices;
         model.price_version = price_version(id, &prices);
+    }
+    if entry.media.is_some() {
+        model.media = read_media(&path, entry.media.as_ref())?;
     }
     override_facts(&mut model, entry);
     models.insert(id.to_owned(), model);
@@ -422,8 +439,10 @@ fn parse_prices(path: &str, entry: &PricesEntry) -> Result<Prices, LoadError> {
             .with_named(name, *price)
             .or_else(|error| fault(format!("{path}.{name}"), error.to_string()))?;
     }
-    if prices.listed(Unit::Input).is_none() {
-        return fault(path, "a price for input is required (\"0\" when it is free)");
+    let has_one = |unit: Unit| prices.listed(unit).is_some();
+    if !has_one(Unit::Input) && !Unit::MADE.into_iter().any(has_one) {
+        let message = "a price for input is required (\"0\" when it is free), or one for image, video, audio or character";
+        return fault(path, message);
     }
     Ok(prices)
 }
@@ -505,7 +524,14 @@ fn index(
             }
         }
     }
-    Ok(Snapshot::new(models, by_name))
+    let mut usual = HashMap::new();
+    for provider in &input.providers {
+        let serves = |model: &&Arc<Model>| model.candidates.iter().any(|one| *one.provider == *provider.name);
+        for model in models.iter().filter(serves) {
+            usual.entry(model.kind).or_insert_with(|| model.id.clone());
+        }
+    }
+    Ok(Snapshot::new(models, by_name, usual))
 }
 
 mod versions;

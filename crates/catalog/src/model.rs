@@ -5,6 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tollgate_types::{PriceVersion, Prices, Tokenizer};
 
+use crate::media::Media;
+
 /// A model that can be called.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
@@ -44,6 +46,8 @@ pub struct Model {
     pub price_version: PriceVersion,
     /// Plans whose allowance does not pay for it; mostly none.
     pub not_covered_by: Arc<[Arc<str>]>,
+    /// What it can be asked for, if it makes pictures or films.
+    pub media: Arc<Media>,
     /// Where it can be reached; never empty.
     pub candidates: Vec<Candidate>,
 }
@@ -75,7 +79,7 @@ pub struct Candidate {
 }
 
 /// What a model does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
     /// Generates text.
@@ -84,22 +88,83 @@ pub enum ModelKind {
     Embedding,
     /// Says what content is about that a policy may forbid.
     Moderation,
+    /// Makes pictures.
+    Image,
+    /// Makes films.
+    Video,
+    /// Speaks.
+    Speech,
+    /// Writes down what is spoken.
+    Transcription,
 }
+
+/// What the names of models that make pictures or films begin with, at the makers that say no more of them.
+const IMAGE_FAMILIES: &[&str] = &[
+    "dall-e",
+    "flux",
+    "gpt-image",
+    "imagen",
+    "qwen-image",
+    "sd3",
+    "sdxl",
+    "stable-diffusion",
+    "z-image",
+];
+const VIDEO_FAMILIES: &[&str] = &["cogvideo", "hunyuanvideo", "ltx", "mochi", "sora", "veo", "wan2"];
 
 /// What stands in the names of open embedding models, besides `embed`.
 const EMBEDDING_FAMILIES: &[&str] = &["all-minilm", "bge-", "e5-", "gte-", "paraphrase-"];
 
 impl ModelKind {
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ModelKind::Chat => "chat",
+            ModelKind::Embedding => "embedding",
+            ModelKind::Moderation => "moderation",
+            ModelKind::Image => "image",
+            ModelKind::Video => "video",
+            ModelKind::Speech => "speech",
+            ModelKind::Transcription => "transcription",
+        }
+    }
+
+    /// What such a model gives, as far as nothing else is said.
+    pub(crate) fn gives(self) -> Vec<Modality> {
+        match self {
+            ModelKind::Chat | ModelKind::Transcription => vec![Modality::Text],
+            ModelKind::Embedding | ModelKind::Moderation => Vec::new(),
+            ModelKind::Image => vec![Modality::Image],
+            ModelKind::Video => vec![Modality::Video],
+            ModelKind::Speech => vec![Modality::Audio],
+        }
+    }
+
+    /// What it takes.
+    pub(crate) fn takes(self) -> Vec<Modality> {
+        match self {
+            ModelKind::Chat => vec![Modality::Text, Modality::Image, Modality::Audio, Modality::File],
+            ModelKind::Image | ModelKind::Video => vec![Modality::Text, Modality::Image],
+            ModelKind::Transcription => vec![Modality::Audio],
+            ModelKind::Embedding | ModelKind::Moderation | ModelKind::Speech => vec![Modality::Text],
+        }
+    }
+
     /// What a model is likely to do of which only the name is known. Servers list embedding models among the others and
     /// do not say which they are, but their makers' names do.
     pub fn of_name(name: &str) -> ModelKind {
         let name = name.to_ascii_lowercase();
         let last = name.rsplit('/').next().unwrap_or_default();
+        let begins = |families: &[&str]| families.iter().any(|family| last.starts_with(family));
         let is_family = |family: &&str| last.starts_with(*family) || last.contains(&format!("-{family}"));
         if last.contains("moderation") {
             ModelKind::Moderation
         } else if last.contains("embed") || EMBEDDING_FAMILIES.iter().any(is_family) {
             ModelKind::Embedding
+        } else if begins(VIDEO_FAMILIES) {
+            ModelKind::Video
+        } else if begins(IMAGE_FAMILIES) {
+            ModelKind::Image
         } else {
             ModelKind::Chat
         }

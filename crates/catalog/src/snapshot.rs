@@ -7,22 +7,28 @@ use arc_swap::ArcSwap;
 use tollgate_types::Prices;
 
 use crate::load::price_version;
-use crate::model::Model;
+use crate::model::{Model, ModelKind};
 
 /// The catalog at one instant.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     models: Vec<Arc<Model>>,
     by_name: HashMap<Arc<str>, Arc<Model>>,
+    usual: HashMap<ModelKind, Arc<str>>,
     for_tests: Option<Box<Snapshot>>,
 }
 
 impl Snapshot {
-    pub(crate) fn new(models: Vec<Arc<Model>>, by_name: HashMap<Arc<str>, Arc<Model>>) -> Self {
+    pub(crate) fn new(
+        models: Vec<Arc<Model>>,
+        by_name: HashMap<Arc<str>, Arc<Model>>,
+        usual: HashMap<ModelKind, Arc<str>>,
+    ) -> Self {
         let for_tests = Some(Box::new(free_simulations(&models, &by_name)));
         Self {
             models,
             by_name,
+            usual,
             for_tests,
         }
     }
@@ -35,6 +41,11 @@ impl Snapshot {
     /// The model that a caller means by `name`: an id, an alias, or a bare name that some provider knows.
     pub fn resolve(&self, name: &str) -> Option<&Arc<Model>> {
         self.by_name.get(name)
+    }
+
+    /// The model of this kind that serves who names none: the first of the first enabled provider that has one.
+    pub fn usual(&self, kind: ModelKind) -> Option<&Arc<Model>> {
+        self.resolve(self.usual.get(&kind)?)
     }
 
     /// Every model, by id.
@@ -60,9 +71,18 @@ fn free_simulations(models: &[Arc<Model>], by_name: &HashMap<Arc<str>, Arc<Model
     };
     Snapshot {
         by_name: by_name.iter().filter_map(twin).collect(),
+        usual: first_of_kinds(&models),
         models,
         for_tests: None,
     }
+}
+
+fn first_of_kinds(models: &[Arc<Model>]) -> HashMap<ModelKind, Arc<str>> {
+    let mut first = HashMap::new();
+    for model in models {
+        first.entry(model.kind).or_insert_with(|| model.id.clone());
+    }
+    first
 }
 
 /// Holds the current snapshot. A request keeps the one that it started with.

@@ -65,7 +65,9 @@ impl Prices {
         let Some((class, above)) = name.split_once('>') else {
             return Ok(self.with(Unit::parse(name).ok_or_else(unknown)?, per_million));
         };
-        let unit = Unit::parse(class).filter(|unit| unit.is_token()).ok_or_else(unknown)?;
+        let unit = Unit::parse(class)
+            .filter(|unit| unit.is_token())
+            .ok_or_else(unknown)?;
         let above: u64 = above.parse().map_err(|_| unknown())?;
         let long = self.long.get_or_insert(LongPrompt {
             above,
@@ -325,7 +327,11 @@ mod tests {
         let two_and_a_half = Usage::ZERO.with(Unit::Image, 2_500_000);
         assert_eq!(prices.cost(&two_and_a_half, Discount::NONE), credits("0.1"));
         assert_eq!(prices.per_million(Unit::Video), Credits::ZERO);
-        assert_eq!(prices.highest_output(1), credits("40"), "a picture is no output token");
+        assert_eq!(
+            prices.highest_output(1),
+            credits("40"),
+            "a picture is no output token"
+        );
         assert_eq!((two_and_a_half.total(), two_and_a_half.has_made()), (0, true));
         assert!(prices.with_named("image>10", Credits::ZERO).is_err());
     }

@@ -351,7 +351,9 @@ fn decode(fields: &mut Fields<'_>) -> Option<(u64, Record)> {
         SETTLE_WIDE => Record::Settle(decode_settlement(fields, Unit::TOKENS.len())?, Week::Open),
         SETTLE_IN_CLOSED_WEEK => Record::Settle(decode_settlement(fields, Unit::TOKENS.len())?, Week::Closed),
         SETTLE_MADE => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Open),
-        SETTLE_MADE_IN_CLOSED_WEEK => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Closed),
+        SETTLE_MADE_IN_CLOSED_WEEK => {
+            Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Closed)
+        }
         WINDOW => Record::Window(decode_window(fields)?),
         REFUND => Record::Refund(decode_refund(fields)?),
         _ => return None,

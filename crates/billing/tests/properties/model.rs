@@ -16,6 +16,7 @@ pub fn model(prices: Prices, max_output_tokens: Option<u64>, context_window: Opt
         release_date: None,
         context_window,
         dimensions: None,
+        media: Default::default(),
         max_output_tokens,
         input: Vec::new(),
         output: Vec::new(),
@@ -81,7 +82,16 @@ pub fn demand() -> impl Strategy<Value = Demand> {
         (any::<bool>(), made()),
     )
         .prop_map(
-            |(text_bytes, tokens, messages, media_bytes, images, max_tokens, n, (caches_for_an_hour, made))| Demand {
+            |(
+                text_bytes,
+                tokens,
+                messages,
+                media_bytes,
+                images,
+                max_tokens,
+                n,
+                (caches_for_an_hour, made),
+            )| Demand {
                 text_bytes,
                 tokens,
                 messages,
@@ -98,7 +108,10 @@ pub fn demand() -> impl Strategy<Value = Demand> {
 
 /// What is no token; mostly nothing.
 fn made() -> impl Strategy<Value = Usage> {
-    let some = vec(prop_oneof![1 => Just(0), 1 => 0..10_000_000_000_u64], Unit::MADE.len());
+    let some = vec(
+        prop_oneof![1 => Just(0), 1 => 0..10_000_000_000_u64],
+        Unit::MADE.len(),
+    );
     let some = some.prop_map(|quantities| {
         let classes = Unit::MADE.into_iter().zip(quantities);
         classes.fold(Usage::ZERO, |usage, (unit, quantity)| usage.with(unit, quantity))

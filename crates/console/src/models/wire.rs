@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::Value;
 use tollgate_catalog::{Modality, Model, ModelKind, StructuredOutput};
 use utoipa::ToSchema;
 
@@ -28,7 +29,7 @@ pub struct ModelRecord {
     pub created: i64,
     /// The maker.
     pub owned_by: String,
-    /// `chat`, `embedding` or `moderation`.
+    /// `chat`, `embedding`, `moderation`, `image`, `video`, `speech` or `transcription`.
     #[schema(value_type = String)]
     pub r#type: &'static str,
     /// Name for people.
@@ -49,12 +50,16 @@ pub struct ModelRecord {
     pub structured_output: &'static str,
     /// Whether the Batch API takes it.
     pub batch_supported: bool,
-    /// Credits per 1,000,000 tokens by class, as decimal strings; `input>272000` is the price of prompts above 272,000.
+    /// Credits as decimal strings, by class: per 1,000,000 tokens or characters, per picture (`image`), per second
+    /// (`video`, `audio`). `input>272000` is the price of prompts above 272,000 tokens.
     pub pricing: BTreeMap<String, String>,
-    /// Generation modes; none for text.
+    /// What a film can be made from, as `mode` says it; none for other models.
     pub modes: Vec<String>,
-    /// `dimensions` of an embedding model: the length of its longest vectors. Limits of media models; none for text.
-    pub limits: BTreeMap<String, u64>,
+    /// `dimensions` of an embedding model: the length of its longest vectors. Of models that make pictures or films, what
+    /// they can be asked for, the usual one first: `resolutions`, `aspect_ratios`, `sizes`, `qualities`, `durations` (in
+    /// seconds), `max_images`, `max_input_images`, `max_references`, `max_reference_resolution`, and `factors`: how many
+    /// plain pictures or seconds one counts for. None for text.
+    pub limits: BTreeMap<String, Value>,
     /// Whether its answers are simulated.
     pub simulated: bool,
 }
@@ -82,11 +87,7 @@ impl From<&Model> for ModelRecord {
             object: "model",
             created: midnight(&release_date),
             owned_by: model.id.split('/').next().unwrap_or_default().to_owned(),
-            r#type: match model.kind {
-                ModelKind::Chat => "chat",
-                ModelKind::Embedding => "embedding",
-                ModelKind::Moderation => "moderation",
-            },
+            r#type: model.kind.as_str(),
             display_name: model.display_name.clone(),
             release_date,
             context_window: model.context_window,
@@ -105,6 +106,10 @@ impl From<&Model> for ModelRecord {
                 ],
                 ModelKind::Embedding => vec!["/v1/embeddings", "/v1/models/{model}:embedContent"],
                 ModelKind::Moderation => vec!["/v1/moderations"],
+                ModelKind::Image => vec!["/v1/images/generations"],
+                ModelKind::Video => vec!["/v1/videos/generations"],
+                ModelKind::Speech => vec!["/v1/audio/speech"],
+                ModelKind::Transcription => vec!["/v1/audio/transcriptions"],
             },
             structured_output: match model.structured_output {
                 StructuredOutput::JsonSchema => "json_schema",
@@ -113,15 +118,34 @@ impl From<&Model> for ModelRecord {
             },
             batch_supported: false,
             pricing: pricing.collect(),
-            modes: Vec::new(),
-            limits: model
-                .dimensions
-                .map(|dimensions| ("dimensions".to_owned(), dimensions))
-                .into_iter()
-                .collect(),
+            modes: model.media.entry.modes.clone(),
+            limits: limits(model),
             simulated: model.simulated,
         }
     }
+}
+
+/// What a model can be asked for, as far as it is known.
+fn limits(model: &Model) -> BTreeMap<String, Value> {
+    let mut limits: BTreeMap<String, Value> = BTreeMap::new();
+    if let Some(dimensions) = model.dimensions {
+        limits.insert("dimensions".to_owned(), dimensions.into());
+    }
+    let Ok(Value::Object(known)) = serde_json::to_value(&model.media.entry) else {
+        return limits;
+    };
+    let is_said = |value: &Value| match value {
+        Value::Null => false,
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+        _ => true,
+    };
+    limits.extend(
+        known
+            .into_iter()
+            .filter(|(name, value)| name != "modes" && is_said(value)),
+    );
+    limits
 }
 
 /// Midnight UTC of an ISO date, in seconds since the epoch; 0 for anything else.
