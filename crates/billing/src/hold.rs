@@ -211,15 +211,7 @@ impl Hold {
 
     /// What a usage costs under the agreed terms: the charge is never above the hold.
     pub fn price(&self, verdict: &Verdict) -> Charge {
-        let cost = self.terms.prices.cost(&verdict.usage, Discount::NONE);
-        let amount = cost.min(self.terms.quote.amount);
-        Charge {
-            amount,
-            overrun: cost.saturating_sub(amount),
-            usage: verdict.usage,
-            estimated: verdict.estimated,
-            outcome: verdict.outcome,
-        }
+        charge(&self.terms.prices, verdict, self.terms.quote.amount)
     }
 
     /// Resolves the hold. A failure of storage leaves it to the sweep, which releases it.
@@ -247,6 +239,19 @@ impl Hold {
             ended_at: ended_at.plus(self.ahead),
         };
         ledger.settle(settlement).await.map(|_| ())
+    }
+}
+
+/// What a usage costs at these prices, of which so much was held.
+pub fn charge(prices: &Prices, verdict: &Verdict, held: Credits) -> Charge {
+    let cost = prices.cost(&verdict.usage, Discount::NONE);
+    let amount = cost.min(held);
+    Charge {
+        amount,
+        overrun: cost.saturating_sub(amount),
+        usage: verdict.usage,
+        estimated: verdict.estimated,
+        outcome: verdict.outcome,
     }
 }
 
