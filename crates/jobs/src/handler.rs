@@ -89,19 +89,25 @@ impl Work {
         self.leased.steps.iter().find(|step| step.number == number)
     }
 
-    /// Writes down that a provider is asked next; answers the key under which it is to be asked, which is another one for
-    /// each attempt. `Conflict` when it may have been asked already.
-    pub async fn intend(&mut self, number: u32) -> Result<String> {
+    /// Writes down that a provider is asked next, and which one as its handler reads it; answers the key under which it is to be
+    /// asked, which is another one for each attempt. `Conflict` when it may have been asked already.
+    pub async fn intend(&mut self, number: u32, whom: Vec<u8>) -> Result<String> {
         let attempt = self.step(number).map_or(1, |step| step.attempt + 1);
         let step = JobStep {
             number,
             state: StepState::Intended,
             attempt,
-            handle: Vec::new(),
+            handle: whom,
             outcome: Vec::new(),
         };
         self.write(step).await?;
         Ok(key(self.leased.lease.job, number, attempt))
+    }
+
+    /// The key of the last attempt at a step, under which it may be asked for once more where that is carried out once.
+    pub fn key(&self, number: u32) -> String {
+        let attempt = self.step(number).map_or(1, |step| step.attempt);
+        key(self.leased.lease.job, number, attempt)
     }
 
     /// Writes down how the provider is asked for the result.

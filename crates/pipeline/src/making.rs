@@ -8,8 +8,9 @@ use tollgate_billing::{Verdict, charge};
 use tollgate_storage::{Job, Settlement};
 use tollgate_types::usage::Outcome;
 use tollgate_types::{Error, ErrorCode, Prices, Timestamp, Usage};
+use bytes::Bytes;
 use tollgate_upstream::{
-    CallContext, ContentStream, ImageCall, Maker, Permit, Provider, State, Submitted, UpstreamCause,
+    CallContext, ContentStream, FetchRequest, ImageCall, MediaKind, Maker, Permit, Provider, State, Submitted, UpstreamCause,
     UpstreamError, UpstreamErrorKind, VideoCall,
 };
 
@@ -87,6 +88,11 @@ impl Routed {
     pub fn candidate(&self, attempt: u32) -> Option<&Route> {
         let turn = attempt.saturating_sub(1) as usize % self.routes.len().max(1);
         self.routes.get(turn)
+    }
+
+    /// The candidate at this provider.
+    pub fn candidate_at(&self, provider: &str) -> Option<&Route> {
+        self.routes.iter().find(|route| *route.candidate.provider == *provider)
     }
 
     /// The most pieces that one submission can ask every candidate for.
@@ -215,6 +221,21 @@ impl Pipeline {
         let provider = self.known(provider)?;
         let maker = C::maker(&*provider).ok_or_else(makes_no_more)?;
         maker.fetch(&for_job(job, ASKING), own).await
+    }
+
+    /// What a provider has made and keeps at an address that anybody may open. The address is a stranger's: it is fetched as
+    /// those of callers are.
+    pub async fn fetch_made(&self, url: &str) -> Result<Bytes, UpstreamError> {
+        const TYPES: &[&str] = &["image/png", "image/jpeg", "image/webp", "video/mp4", "video/webm"];
+        let request = FetchRequest {
+            url,
+            kind: MediaKind::Video,
+            most_bytes: MediaKind::Video.most_bytes(),
+            media_types: TYPES,
+        };
+        let fetched = self.media.fetcher.fetch(&request).await;
+        let fetched = fetched.map_err(|error| UpstreamError::protocol(format!("what was made {error}")))?;
+        Ok(fetched.bytes)
     }
 
     /// Whether a provider carries a submission out once that is sent to it again under its key.

@@ -97,7 +97,8 @@ pub struct JobStep {
     pub state: StepState,
     /// Which attempt this is, from 1. With the job it makes the key under which the provider is asked.
     pub attempt: u32,
-    /// How the provider is asked for the result: what it answered, as its adapter reads it.
+    /// How the provider is asked for the result: what it answered, as the handler reads it. Of a step that is only intended, who
+    /// is asked.
     pub handle: Vec<u8>,
     /// What came of it, as its handler reads it.
     pub outcome: Vec<u8>,

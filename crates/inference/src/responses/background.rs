@@ -318,7 +318,7 @@ impl Background {
             admission,
             told,
         } = ready;
-        work.intend(CALL).await?;
+        work.intend(CALL, Vec::new()).await?;
         let cancelled = work.cancelled().clone();
         let answer = tokio::select! {
             answer = admission::run(&pipeline, &ctx, admission) => Some(answer),

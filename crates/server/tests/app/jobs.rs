@@ -81,7 +81,7 @@ impl Handler for Printing {
     async fn run(&self, work: &mut Work) -> Result<Ran> {
         match work.step(0).map(|step| step.state) {
             None => {
-                let key = work.intend(0).await?;
+                let key = work.intend(0, Vec::new()).await?;
                 self.0.print(key);
             }
             // Nobody knows whether it was printed.

@@ -1,0 +1,50 @@
+//! Handlers.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use tollgate_edge::body::MEDIA_BODY;
+use tollgate_edge::context::Context;
+use tollgate_edge::{ApiError, ErrorBody, JsonBody, Origin, WorkCaller};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::service::{self, Answer, Asked, WINDOW};
+use super::wire::{GenerateImages, ImagesOrJob};
+use crate::{MediaRoom, accepted};
+
+/// The routes of this group.
+pub fn routes() -> OpenApiRouter<MediaRoom> {
+    OpenApiRouter::new().routes(routes!(generate_images))
+}
+
+/// Generates, edits, inpaints or varies pictures. The answer is a job, which is polled; with `sync: true`, or the header
+/// `prefer: wait=SECONDS`, it is the pictures, unless they take longer than that or than four minutes.
+#[utoipa::path(
+    post, path = "/v1/images/generations", tag = "Images", operation_id = "generate_images",
+    request_body = GenerateImages,
+    responses((status = 200, body = ImagesOrJob), (status = "default", body = ErrorBody)),
+    security(("bearer" = []), ("x-api-key" = []))
+)]
+async fn generate_images(
+    WorkCaller(caller): WorkCaller,
+    Context(ctx): Context,
+    Origin(origin): Origin,
+    State(room): State<MediaRoom>,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody<MEDIA_BODY>,
+) -> Result<Response, ApiError> {
+    let asked = Asked {
+        room: &room,
+        ctx: &ctx,
+        caller,
+        origin,
+        prefer: accepted::prefer_wait(&headers, WINDOW),
+        body,
+    };
+    Ok(match service::create(asked).await? {
+        Answer::Made(pictures) => Json(pictures).into_response(),
+        Answer::Accepted(reference) => accepted::response(&reference),
+    })
+}

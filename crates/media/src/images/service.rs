@@ -1,0 +1,338 @@
+//! The use case: read, route, check against the model, fetch what goes in, accept the job, and wait for it where that is
+//! asked for.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+use tollgate_accounts::Caller;
+use tollgate_billing::{Demand, Hold};
+use tollgate_catalog::{Factor, Model, ModelKind};
+use tollgate_edge::RequestContext;
+use tollgate_pipeline::{CallRequest, Routed};
+use tollgate_storage::{Job, Media};
+use tollgate_types::{Error, ErrorCode, JobStatus, Unit, Usage};
+
+use super::craft::{Format, Pictures, Task, Wish};
+use super::read::{self, Request};
+use crate::MediaRoom;
+use crate::input::{Finder, Found};
+use crate::jobs::{JobReference, unavailable};
+use crate::making::Acceptance;
+use crate::order::{Head, Order};
+use crate::read::beyond;
+use crate::sizes::Usual;
+
+pub(super) const ENDPOINT: &str = "/v1/images/generations";
+/// The longest that a call is held open (contract, Limits).
+pub(super) const WINDOW: Duration = Duration::from_secs(240);
+/// Output tokens of one picture where a model is priced by them and does not say how many there can be.
+const PICTURE_TOKENS: u64 = 16_384;
+/// What sides are multiples of where the model says nothing.
+const USUAL: Usual = Usual {
+    grain: 16,
+    resolution: None,
+    ratio: None,
+};
+
+/// What a request has become.
+pub(super) enum Answer {
+    /// A job, which is polled.
+    Accepted(JobReference),
+    /// The pictures.
+    Made(Value),
+}
+
+/// A request, and who sends it.
+pub(super) struct Asked<'a> {
+    pub(super) room: &'a MediaRoom,
+    pub(super) ctx: &'a RequestContext,
+    pub(super) caller: Caller,
+    pub(super) origin: String,
+    /// How long the caller waits by its `prefer` header.
+    pub(super) prefer: Option<Duration>,
+    pub(super) body: Bytes,
+}
+
+pub(super) async fn create(asked: Asked<'_>) -> Result<Answer, Error> {
+    let request = read::request(&asked.body)?;
+    let wait = match (request.sync, asked.prefer) {
+        (true, _) => Some(WINDOW),
+        (false, prefer) => prefer,
+    };
+    asked.ctx.note_ignored(&request.ignored);
+    let account = asked.caller.account_id();
+    let (room, ctx, origin) = (asked.room, asked.ctx, asked.origin.clone());
+    let id = accept(asked, request).await?;
+    let Some(wait) = wait else {
+        let created_at = ctx.accepted_at;
+        let reference = JobReference::new(&origin, id, super::KIND, JobStatus::Queued, created_at);
+        return Ok(Answer::Accepted(reference));
+    };
+    let waited = room.jobs.wait(account, id, None, wait).await;
+    let job = waited.map_err(|error| unavailable(&error))?;
+    let job = job.ok_or_else(|| Error::internal(format!("{id} is not there")))?;
+    answer(room, ctx, &origin, &job).await
+}
+
+/// What is answered to somebody who has waited.
+async fn answer(room: &MediaRoom, ctx: &RequestContext, origin: &str, job: &Job) -> Result<Answer, Error> {
+    if let Some(charge) = job.charge {
+        ctx.note_cost(charge);
+    }
+    if let Some(made) = room.records.result(origin, job).await? {
+        let mut body = made.body;
+        if let Value::Object(body) = &mut body {
+            body.insert("usage".to_owned(), usage(job));
+            body.insert("job_id".to_owned(), job.terms.id.to_string().into());
+        }
+        return Ok(Answer::Made(body));
+    }
+    match (&job.error, job.status) {
+        (Some(error), _) => {
+            let mut public = Error::new(error.code, error.message.clone());
+            public.param.clone_from(&error.param);
+            Err(public)
+        }
+        (None, JobStatus::Cancelled | JobStatus::Expired) => {
+            let message = "The job was cancelled before it was done. It was not charged.";
+            Err(Error::new(ErrorCode::Conflict, message))
+        }
+        (None, _) => Ok(Answer::Accepted(JobReference::of(origin, job))),
+    }
+}
+
+fn usage(job: &Job) -> Value {
+    let usage = &job.usage;
+    let mut said = Map::new();
+    said.insert("input_tokens".to_owned(), usage.total_input().into());
+    said.insert("output_tokens".to_owned(), usage.total_output().into());
+    said.insert("total_tokens".to_owned(), usage.total().into());
+    said.insert("cost".to_owned(), json!(job.charge.map(|charge| charge.to_string())));
+    Value::Object(said)
+}
+
+async fn accept(asked: Asked<'_>, request: Request) -> Result<tollgate_types::JobId, Error> {
+    let Asked {
+        room,
+        ctx,
+        caller,
+        origin,
+        ..
+    } = asked;
+    let studio = &room.studio;
+    let mut routed = route(room, &caller, request.model.as_deref())?;
+    let mut wish = wish(&routed.model, &request)?;
+    let count = request.num_images.unwrap_or(1);
+    let call = wish.call(1);
+    routed.retain_makers(&call)?;
+    let texts: Vec<String> = [&request.prompt, &request.negative_prompt]
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect();
+    if let Some(policy) = studio.pipeline.policy().filter(|policy| policy.inspects_input()) {
+        policy.check_input(ctx.id, &texts).await?;
+    }
+    let named: Vec<(String, String)> = inputs(&request).cloned().collect();
+    let demand = demand(&routed.model, &wish, count, named.len());
+    let at = caller.account.time(ctx.accepted_at);
+    let (ledger, most) = (&*studio.pipeline.ledger, ctx.max_cost.amount());
+    Hold::check(ledger, caller.account_id(), &routed.model, &demand, most, at).await?;
+    let finder = Finder {
+        pipeline: &studio.pipeline,
+        shelf: &room.shelf,
+        account: caller.account_id(),
+        origin: &origin,
+    };
+    let found = finder.pictures(&named).await?;
+    check_mask(&found, request.mask.is_some())?;
+    let kept = finder.keep(ctx.id, found).await?;
+    fill(&mut wish, &kept, request.mask.is_some());
+    let head = Head {
+        origin,
+        accepted_at: ctx.accepted_at,
+        mode: caller.mode.as_str().to_owned(),
+        ahead: caller.account.test_clock.unwrap_or_default(),
+        prices: routed.model.prices.entries().map(|(name, price)| (name, price.nanos())).collect(),
+        metadata: request.metadata,
+    };
+    let accepted = Acceptance {
+        ctx,
+        order: Order {
+            head,
+            parts: parts(count, routed.most_at_once::<tollgate_upstream::ImageCall>()),
+            wish,
+        },
+        request: CallRequest {
+            caller,
+            request: ctx.id,
+            accepted_at: ctx.accepted_at,
+            endpoint: ENDPOINT,
+            demand,
+            max_cost: most,
+            call,
+        },
+        routed,
+    };
+    let accepted = studio.accept::<Pictures>(accepted).await;
+    if accepted.is_err() {
+        room.shelf.discard(&kept).await;
+    }
+    accepted
+}
+
+/// The model that the caller names, or else the usual one.
+fn route(room: &MediaRoom, caller: &Caller, named: Option<&str>) -> Result<Routed, Error> {
+    let pipeline = &room.studio.pipeline;
+    let usual;
+    let name = match named {
+        Some(name) => name,
+        None => {
+            let snapshot = pipeline.catalog.current();
+            let visible = if caller.is_test() { snapshot.for_tests() } else { &snapshot };
+            usual = visible.usual(ModelKind::Image).map(|model| model.id.clone());
+            usual.as_deref().ok_or_else(no_model)?
+        }
+    };
+    let routed = pipeline.route(caller, name)?;
+    if routed.model.kind == ModelKind::Image {
+        return Ok(routed);
+    }
+    let message = "This model makes no pictures. Its record in GET /v1/models names the endpoints it serves.";
+    Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"))
+}
+
+fn no_model() -> Error {
+    let message = "'model' is missing, and no model of this service makes pictures.";
+    Error::new(ErrorCode::MissingRequiredParameter, message).with_param("model")
+}
+
+/// What is asked for, if the model can do it.
+fn wish(model: &Model, request: &Request) -> Result<Wish, Error> {
+    let entry = &model.media.entry;
+    let count = request.num_images.unwrap_or(1);
+    if entry.max_images.is_some_and(|most| count > most) {
+        let most = entry.max_images.unwrap_or_default();
+        return Err(beyond("num_images", &format!("is {count}, and this model makes at most {most} at once")));
+    }
+    if let Some(most) = entry.max_input_images.filter(|most| request.images.len() > *most as usize) {
+        let sent = request.images.len();
+        return Err(beyond("image", &format!("has {sent} pictures, and this model takes at most {most}")));
+    }
+    for (name, is_asked, known) in [
+        ("mask", request.mask.is_some(), entry.masks),
+        ("variation_of", request.variation_of.is_some(), entry.variations),
+        ("image_set", request.image_set, entry.image_sets),
+        ("negative_prompt", request.negative_prompt.is_some(), entry.negative_prompts),
+    ] {
+        if is_asked && known == Some(false) {
+            return Err(beyond(name, "is nothing that this model can do"));
+        }
+    }
+    if let Some(quality) = request.quality.as_ref()
+        && !entry.qualities.is_empty()
+        && !entry.qualities.contains(quality)
+    {
+        let known = entry.qualities.join(", ");
+        return Err(beyond("quality", &format!("is not one of the model's: {known}")));
+    }
+    let prompt = request.prompt.clone().unwrap_or_default();
+    if let Some(most) = entry.max_prompt_characters.filter(|most| prompt.chars().count() > *most as usize) {
+        return Err(beyond("prompt", &format!("has more than the {most} characters that this model reads")));
+    }
+    let resolved = request.said.resolve(entry, USUAL)?;
+    let quality = request.quality.clone().or_else(|| entry.qualities.first().cloned());
+    let step = resolved.resolution.as_deref().map_or(Factor::ONE, |name| model.media.factor(name));
+    let grade = quality.as_deref().map_or(Factor::ONE, |name| model.media.factor(name));
+    Ok(Wish {
+        task: match (&request.variation_of, &request.mask, request.images.is_empty()) {
+            (Some(_), ..) => Task::Vary,
+            (None, Some(_), _) => Task::Inpaint,
+            (None, None, false) => Task::Edit,
+            (None, None, true) => Task::Generate,
+        },
+        prompt,
+        negative_prompt: request.negative_prompt.clone(),
+        images: Vec::new(),
+        mask: None,
+        set: request.image_set,
+        size: resolved.size.map(|size| (size.width, size.height)),
+        aspect_ratio: resolved.aspect_ratio.map(|ratio| ratio.to_string()),
+        resolution: resolved.resolution.map(|step| step.to_string()),
+        quality: request.quality.clone(),
+        format: request.output_format.map(Format::from),
+        seed: request.seed,
+        inline: request.inline,
+        each: step.times(grade).of(1_000_000),
+    })
+}
+
+/// Pictures that go in, the mask last.
+fn inputs(request: &Request) -> impl Iterator<Item = &(String, String)> {
+    request.variation_of.iter().chain(&request.images).chain(&request.mask)
+}
+
+/// A mask is as large as what it masks.
+fn check_mask(found: &[Found], has_mask: bool) -> Result<(), Error> {
+    let (Some(mask), true) = (found.last(), has_mask) else {
+        return Ok(());
+    };
+    let size = |found: &Found| (found.facts.width, found.facts.height);
+    match found.first() {
+        Some(picture) if size(picture) != size(mask) => {
+            Err(crate::read::invalid("mask", "is not as large as the picture in 'image'"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn fill(wish: &mut Wish, kept: &[Media], has_mask: bool) {
+    let mut ids: Vec<_> = kept.iter().map(|media| media.id).collect();
+    wish.mask = if has_mask { ids.pop() } else { None };
+    wish.images = ids;
+}
+
+/// How many pieces each submission asks for.
+pub(crate) fn parts(count: u32, most: u32) -> Vec<u32> {
+    let most = most.max(1);
+    let whole = std::iter::repeat_n(most, (count / most) as usize);
+    whole.chain(Some(count % most).filter(|rest| *rest > 0)).collect()
+}
+
+/// The most that it can consume.
+fn demand(model: &Model, wish: &Wish, count: u32, inputs: usize) -> Demand {
+    let is_by_token = !model.prices.highest_output(0).is_zero();
+    let tokens = model.output_ceiling().unwrap_or(PICTURE_TOKENS);
+    let text = wish.prompt.len() + wish.negative_prompt.as_ref().map_or(0, String::len);
+    Demand {
+        text_bytes: text as u64,
+        tokens: 0,
+        messages: 1,
+        media_bytes: 0,
+        images: inputs as u64,
+        max_tokens: Some(if is_by_token { tokens } else { 0 }),
+        reasoning_budget: 0,
+        n: u64::from(count),
+        caches_for_an_hour: false,
+        made: Usage::ZERO.with(Unit::Image, wish.each.saturating_mul(u64::from(count))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_shared_out() {
+        for (count, most, expected) in [
+            (1, 4, &[1][..]),
+            (4, 4, &[4]),
+            (4, 1, &[1, 1, 1, 1]),
+            (4, 3, &[3, 1]),
+            (3, 0, &[1, 1, 1]),
+        ] {
+            assert_eq!(parts(count, most), expected, "{count} {most}");
+        }
+    }
+}

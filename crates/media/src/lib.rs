@@ -1,0 +1,56 @@
+//! Room: pictures and films, and the jobs that make them.
+//!
+//! Suggested reading order: [`jobs`] (what callers see of a job), [`shelf`] (what is kept), `making` (how a job is carried
+//! out, whatever it makes), [`images`], [`videos`], [`outputs`].
+
+mod accepted;
+pub mod images;
+mod input;
+pub mod jobs;
+mod making;
+mod order;
+pub mod outputs;
+mod read;
+pub mod shelf;
+mod sizes;
+
+use std::sync::Arc;
+
+use axum::extract::FromRef;
+use tollgate_edge::Gate;
+use tollgate_edge::origin::PublicUrl;
+use tollgate_jobs::{Handler, Jobs};
+use utoipa_axum::router::OpenApiRouter;
+
+pub use jobs::Records;
+pub use making::Studio;
+pub use shelf::Shelf;
+
+/// What the handlers of this room need.
+#[derive(Clone, FromRef)]
+pub struct MediaRoom {
+    /// Who is calling.
+    pub gate: Arc<Gate>,
+    /// Where the service is reached.
+    pub public_url: PublicUrl,
+    /// Accepts jobs and tells of them.
+    pub jobs: Arc<Jobs>,
+    /// Writes down what callers see of them.
+    pub records: Arc<Records>,
+    /// Carries them out.
+    pub studio: Arc<Studio>,
+    /// What is kept.
+    pub shelf: Arc<Shelf>,
+}
+
+/// What carries the jobs of this room out.
+pub fn handlers(studio: &Arc<Studio>) -> Vec<Arc<dyn Handler>> {
+    vec![Arc::new(making::Making::new(studio.clone(), images::Pictures))]
+}
+
+/// The routes of this room.
+pub fn routes() -> OpenApiRouter<MediaRoom> {
+    jobs::routes()
+        .merge(images::routes())
+        .merge(outputs::routes())
+}
