@@ -81,6 +81,16 @@ impl Sketch {
         Picture::from_rgba(self.size, pixels).ok_or_else(|| Error::Unfit("pixels are missing".to_owned()))
     }
 
+    /// The banner alone; the rest is see-through.
+    pub fn banner(&self) -> Result<Picture> {
+        let Dimensions { width, height } = self.size;
+        let clear = vec![0; width as usize * height as usize * 4];
+        let mut picture = Picture::from_rgba(self.size, clear)
+            .ok_or_else(|| Error::Unfit("pixels are missing".to_owned()))?;
+        self.sign(&mut picture);
+        Ok(picture)
+    }
+
     /// Writes the banner on a picture.
     pub fn sign(&self, picture: &mut Picture) {
         banner::write(picture, &self.prompt, self.number);

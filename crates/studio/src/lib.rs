@@ -6,12 +6,20 @@
 
 pub mod draw;
 pub mod error;
+pub mod film;
+pub mod frame;
+pub mod join;
 pub mod picture;
+pub mod probe;
 pub mod process;
+pub mod speech;
 pub mod tools;
 
 pub use draw::{Palette, Sketch};
 pub use error::Error;
+pub use film::FilmSpec;
 pub use picture::{Dimensions, Encoding, Picture};
+pub use probe::{AudioStream, FrameRate, Probe, ProbeLimits, VideoStream};
 pub use process::{Run, Scratch};
+pub use speech::{Speech, SpeechFormat, SpeechSpec};
 pub use tools::{Missing, Program, ToolPaths, Tools};

@@ -23,24 +23,12 @@ const MOST_PRINTED: usize = 8 << 20;
 const ENVIRONMENT: [&str; 3] = ["PATH", "HOME", "LANG"];
 /// How much kinder programs are than this one.
 const NICENESS: &str = "5";
-/// What is always said to ffmpeg: it asks nobody, complains only of errors, and opens nothing but files.
-const OF_FFMPEG: [&str; 7] = [
-    "-nostdin",
-    "-y",
-    "-hide_banner",
-    "-loglevel",
-    "error",
-    "-protocol_whitelist",
-    "file,pipe",
-];
+/// What is always said to ffmpeg: it asks nobody, and complains only of errors.
+const OF_FFMPEG: [&str; 5] = ["-nostdin", "-y", "-hide_banner", "-loglevel", "error"];
 /// The same for ffprobe.
-const OF_FFPROBE: [&str; 5] = [
-    "-hide_banner",
-    "-loglevel",
-    "error",
-    "-protocol_whitelist",
-    "file,pipe",
-];
+const OF_FFPROBE: [&str; 3] = ["-hide_banner", "-loglevel", "error"];
+/// What is said before each file that is read: nothing but files is opened.
+const NO_NETWORK: [&str; 2] = ["-protocol_whitelist", "file,pipe"];
 
 /// One run of a program.
 #[derive(Clone, Debug)]
@@ -53,7 +41,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run that may take this long, with the options that keep the program from the network and from asking.
+    /// A run that may take this long, with the options that keep the program quiet and from asking.
     pub fn new(program: Program, limit: Duration) -> Self {
         let run = Self::bare(program, limit);
         match program {
@@ -97,6 +85,12 @@ impl Run {
             true => self.arg(path),
             false => self.arg(Path::new(".").join(path)),
         }
+    }
+
+    /// With a file that ffmpeg or ffprobe reads. What it names is opened only if it is a file, too.
+    #[must_use]
+    pub fn source(self, path: impl AsRef<Path>) -> Self {
+        self.args(NO_NETWORK).arg("-i").file(path)
     }
 
     /// With this to read from its standard input.

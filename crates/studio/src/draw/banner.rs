@@ -125,10 +125,16 @@ fn fill(picture: &mut Picture, area: Area, colour: [u8; 3], opacity: f32) {
     for row in rows.skip(area.top as usize).take(area.height as usize) {
         let pixels = row.chunks_exact_mut(4);
         for pixel in pixels.skip(area.left as usize).take(area.width as usize) {
-            for (under, over) in pixel.iter_mut().zip(colour) {
-                let (from, to) = (f32::from(*under), f32::from(over));
-                *under = (from + (to - from) * opacity + 0.5) as u8;
+            let [red, green, blue, cover] = pixel else {
+                continue;
+            };
+            let behind = f32::from(*cover) / 255.0 * (1.0 - opacity);
+            let whole = (opacity + behind).max(f32::EPSILON);
+            for (under, over) in [red, green, blue].into_iter().zip(colour) {
+                let mixed = (f32::from(over) * opacity + f32::from(*under) * behind) / whole;
+                *under = (mixed + 0.5) as u8;
             }
+            *cover = (whole.min(1.0) * 255.0 + 0.5) as u8;
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What there is to see: landscapes and patterns, each a handful of layers.
 
+use std::f32::consts::{PI, TAU};
+
 use super::colour::{Colour, Palette};
 use super::layers::{Circle, Clouds, Disc, Layer, Ridge, Sky, Snow, Stars, Vignette, Water, Windows};
 use super::noise::{Chance, along, mix, rough_line};
@@ -164,7 +166,7 @@ impl Stage {
         let mut chance = self.chance(1);
         let (start, way) = (chance.between(0.18, 0.45), chance.between(0.25, 0.4));
         let x = self.width * (start + way * self.progress);
-        let arc = (self.progress * std::f32::consts::PI).sin() * 0.1;
+        let arc = (self.progress * PI).sin() * 0.1;
         let y = horizon * (chance.between(0.30, 0.62) - arc);
         let mut layers: Layers = vec![Box::new(Sky { palette, horizon })];
         if palette.is_dark() {
@@ -258,7 +260,7 @@ impl Stage {
         for (step, nearness) in [0.05, 0.35].into_iter().enumerate() {
             let place = step as f32;
             let tops = self.peaks(31 + step as u64, 0.70 + 0.05 * place, 0.62 - 0.22 * place);
-            layers.push(Box::new(self.jagged(tops.clone(), nearness, 0.6)));
+            layers.push(Box::new(self.jagged(tops.clone(), nearness, 0.42)));
             let bright = self.palette.sky_at(1.0).towards(Colour::WHITE, 0.45);
             layers.push(Box::new(Snow {
                 seed: self.seed ^ mix(35 + step as u64),
@@ -448,7 +450,7 @@ impl Stage {
         for step in 0..bands {
             let share = step as f32 / (bands - 1) as f32;
             let (slow, fast) = (chance.between(0.8, 1.5), chance.between(2.0, 3.4));
-            let (turn, other) = (chance.between(0.0, 6.28), chance.between(0.0, 6.28));
+            let (turn, other) = (chance.between(0.0, TAU), chance.between(0.0, TAU));
             let turn = turn + self.progress * 2.2;
             let tops = (0..self.width as usize).map(|column| {
                 let x = column as f32 / self.unit();
