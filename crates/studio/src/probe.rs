@@ -1,0 +1,338 @@
+//! What is in a film or a recording, as ffprobe reads it. What a file calls itself is not believed.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+use crate::picture::Dimensions;
+use crate::process::Run;
+use crate::tools::{Program, Tools};
+
+/// How long reading a file may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Containers that are opened at all. Playlists and the like, which name other files, are none of them.
+pub(crate) const FORMATS: &str = "mov,matroska,wav,mp3,flac,ogg,aac";
+
+/// Beyond what a file is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeLimits {
+    /// How long.
+    pub longest: Duration,
+    /// How many pixels a frame has.
+    pub most_pixels: u64,
+    /// How many streams.
+    pub most_streams: usize,
+}
+
+impl Default for ProbeLimits {
+    fn default() -> Self {
+        Self {
+            longest: Duration::from_secs(3_600),
+            most_pixels: 8_192 * 4_320,
+            most_streams: 16,
+        }
+    }
+}
+
+/// Frames in a number of seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameRate {
+    /// Frames.
+    pub frames: u32,
+    /// Seconds.
+    pub seconds: u32,
+}
+
+impl FrameRate {
+    /// So many in each second.
+    pub const fn per_second(frames: u32) -> Self {
+        Self { frames, seconds: 1 }
+    }
+
+    /// How many frames a film of this length has; at least one.
+    pub fn count(self, duration: Duration) -> u64 {
+        let frames = duration.as_secs_f64() * f64::from(self.frames) / f64::from(self.seconds.max(1));
+        frames.round().max(1.0) as u64
+    }
+
+    /// How long so many frames are.
+    pub fn duration(self, frames: u64) -> Duration {
+        let micros =
+            u128::from(frames) * u128::from(self.seconds) * 1_000_000 / u128::from(self.frames.max(1));
+        Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (frames, seconds) = text.split_once('/')?;
+        let rate = Self {
+            frames: frames.parse().ok()?,
+            seconds: seconds.parse().ok()?,
+        };
+        (rate.frames > 0 && rate.seconds > 0).then_some(rate)
+    }
+}
+
+/// The moving picture of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VideoStream {
+    /// Such as `h264`.
+    pub codec: String,
+    /// How large it is shown.
+    pub size: Dimensions,
+    /// How many frames there are, counted.
+    pub frames: u64,
+    /// How fast they follow.
+    pub frame_rate: FrameRate,
+    /// Such as `yuv420p`.
+    pub pixel_format: String,
+    /// How long it is.
+    pub duration: Duration,
+}
+
+/// The sound of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AudioStream {
+    /// Such as `aac`.
+    pub codec: String,
+    /// In hertz.
+    pub sample_rate: u32,
+    /// How many.
+    pub channels: u32,
+    /// How long it is.
+    pub duration: Duration,
+}
+
+/// What is in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// The container's names, such as `mov,mp4,m4a,3gp,3g2,mj2`.
+    pub format: String,
+    /// How long it is.
+    pub duration: Duration,
+    /// The first moving picture; a cover is none.
+    pub video: Option<VideoStream>,
+    /// The first sound.
+    pub audio: Option<AudioStream>,
+}
+
+impl Probe {
+    /// Its moving picture; `Input` when it has none.
+    pub fn film(&self) -> Result<&VideoStream> {
+        self.video
+            .as_ref()
+            .ok_or_else(|| Error::Input("has no moving picture".to_owned()))
+    }
+}
+
+impl Tools {
+    /// What is in a file, within the usual limits.
+    pub async fn probe(&self, path: &Path) -> Result<Probe> {
+        self.probe_within(path, ProbeLimits::default()).await
+    }
+
+    /// What is in a file. `Input` when it is no film and no recording, or not all of one, and `TooLarge` beyond the limits.
+    pub async fn probe_within(&self, path: &Path, limits: ProbeLimits) -> Result<Probe> {
+        if tokio::fs::metadata(path).await?.len() == 0 {
+            return Err(Error::Input("is empty".to_owned()));
+        }
+        let run = Run::new(Program::Ffprobe, PATIENCE)
+            .args(["-format_whitelist", FORMATS])
+            .args(["-show_format", "-show_streams", "-count_packets", "-of", "json"])
+            .source(path);
+        let printed = self.run(run).await.map_err(|error| match error {
+            Error::Failed(Program::Ffprobe, detail) => {
+                tracing::debug!(detail, "a file is not read");
+                Error::Input("is no film and no recording that can be read".to_owned())
+            }
+            error => error,
+        })?;
+        let report: Report = serde_json::from_slice(&printed)
+            .map_err(|error| Error::Failed(Program::Ffprobe, format!("it said something else: {error}")))?;
+        report.read(limits)
+    }
+}
+
+/// What ffprobe prints, as far as it is read.
+#[derive(Deserialize)]
+struct Report {
+    #[serde(default)]
+    streams: Vec<Stream>,
+    format: Format,
+}
+
+#[derive(Deserialize)]
+struct Format {
+    format_name: String,
+    duration: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Stream {
+    codec_type: Option<String>,
+    codec_name: Option<String>,
+    width: Option<u32>,
+    height: Option<u32>,
+    pix_fmt: Option<String>,
+    avg_frame_rate: Option<String>,
+    r_frame_rate: Option<String>,
+    nb_frames: Option<String>,
+    nb_read_packets: Option<String>,
+    duration: Option<String>,
+    sample_rate: Option<String>,
+    channels: Option<u32>,
+    #[serde(default)]
+    disposition: Disposition,
+    #[serde(default)]
+    side_data_list: Vec<SideData>,
+}
+
+#[derive(Default, Deserialize)]
+struct Disposition {
+    #[serde(default)]
+    attached_pic: u8,
+}
+
+#[derive(Deserialize)]
+struct SideData {
+    rotation: Option<f64>,
+}
+
+impl Report {
+    fn read(&self, limits: ProbeLimits) -> Result<Probe> {
+        if self.streams.len() > limits.most_streams {
+            return Err(Error::TooLarge(format!(
+                "has more than {} streams",
+                limits.most_streams
+            )));
+        }
+        let of_type = |name: &str| {
+            let mut streams = self.streams.iter();
+            streams.find(|one| one.codec_type.as_deref() == Some(name) && one.disposition.attached_pic == 0)
+        };
+        let whole = self.format.duration.as_deref().and_then(seconds);
+        let video = of_type("video")
+            .map(|stream| stream.video(whole, limits))
+            .transpose()?;
+        let audio = of_type("audio").map(|stream| stream.audio(whole)).transpose()?;
+        let lengths = [
+            whole,
+            video.as_ref().map(|video| video.duration),
+            audio.as_ref().map(|audio| audio.duration),
+        ];
+        let Some(duration) = lengths
+            .into_iter()
+            .flatten()
+            .max()
+            .filter(|length| !length.is_zero())
+        else {
+            return Err(Error::Input("does not say how long it is".to_owned()));
+        };
+        if video.is_none() && audio.is_none() {
+            return Err(Error::Input("has neither a moving picture nor sound".to_owned()));
+        }
+        if duration > limits.longest {
+            return Err(Error::TooLarge(format!(
+                "is longer than {} seconds",
+                limits.longest.as_secs()
+            )));
+        }
+        Ok(Probe {
+            format: self.format.format_name.clone(),
+            duration,
+            video,
+            audio,
+        })
+    }
+}
+
+impl Stream {
+    fn video(&self, whole: Option<Duration>, limits: ProbeLimits) -> Result<VideoStream> {
+        let (Some(width), Some(height)) = (self.width, self.height) else {
+            return Err(Error::Input("does not say how large its picture is".to_owned()));
+        };
+        let size = match self.is_turned() {
+            true => Dimensions::new(height, width),
+            false => Dimensions::new(width, height),
+        };
+        if size.pixels() == 0 {
+            return Err(Error::Input("has a picture without pixels".to_owned()));
+        }
+        if size.pixels() > limits.most_pixels {
+            return Err(Error::TooLarge(format!(
+                "has a picture of more than {} pixels",
+                limits.most_pixels
+            )));
+        }
+        let frames = self.counted()?;
+        let rates = [&self.avg_frame_rate, &self.r_frame_rate];
+        let rate = rates
+            .into_iter()
+            .flatten()
+            .find_map(|rate| FrameRate::parse(rate));
+        let frame_rate =
+            rate.ok_or_else(|| Error::Input("does not say how fast its frames follow".to_owned()))?;
+        let stated = self.duration.as_deref().and_then(seconds).or(whole);
+        Ok(VideoStream {
+            codec: self.codec_name.clone().unwrap_or_default(),
+            size,
+            frames,
+            frame_rate,
+            pixel_format: self.pix_fmt.clone().unwrap_or_default(),
+            duration: stated.unwrap_or(frame_rate.duration(frames)),
+        })
+    }
+
+    /// How many frames are really there. Far fewer than stated are a file that was cut.
+    fn counted(&self) -> Result<u64> {
+        let number = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<u64>().ok());
+        let counted = number(&self.nb_read_packets).unwrap_or_default();
+        if counted == 0 {
+            return Err(Error::Input("has no frames".to_owned()));
+        }
+        match number(&self.nb_frames) {
+            // Edits may leave some out.
+            Some(stated) if counted < stated / 2 => Err(Error::Input(format!(
+                "is cut off: it says that it has {stated} frames and has {counted}"
+            ))),
+            _ => Ok(counted),
+        }
+    }
+
+    fn audio(&self, whole: Option<Duration>) -> Result<AudioStream> {
+        let rate = self.sample_rate.as_deref().and_then(|rate| rate.parse().ok());
+        let (Some(sample_rate), Some(channels)) = (rate, self.channels.filter(|channels| *channels > 0))
+        else {
+            return Err(Error::Input("has sound that cannot be read".to_owned()));
+        };
+        if self.nb_read_packets.as_deref().unwrap_or("0") == "0" {
+            return Err(Error::Input("has sound without samples".to_owned()));
+        }
+        Ok(AudioStream {
+            codec: self.codec_name.clone().unwrap_or_default(),
+            sample_rate,
+            channels,
+            duration: self
+                .duration
+                .as_deref()
+                .and_then(seconds)
+                .or(whole)
+                .unwrap_or_default(),
+        })
+    }
+
+    fn is_turned(&self) -> bool {
+        let turns = self.side_data_list.iter().filter_map(|data| data.rotation);
+        turns
+            .into_iter()
+            .any(|turn| (turn.abs() % 180.0 - 90.0).abs() < 1.0)
+    }
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(text.parse().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests;

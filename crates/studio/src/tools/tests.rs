@@ -1,0 +1,51 @@
+use super::*;
+
+#[tokio::test]
+async fn what_is_installed_says_its_version() {
+    let tools = Tools::find();
+    let missing = tools.missing();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(tools.can_film() && tools.can_speak());
+    let versions = tools.versions().await;
+    for ((program, said), (expected, begins)) in versions.iter().zip([
+        (Program::Ffmpeg, "ffmpeg version "),
+        (Program::Ffprobe, "ffprobe version "),
+        (Program::Espeak, "eSpeak NG text-to-speech: "),
+    ]) {
+        assert_eq!(*program, expected);
+        assert!(said.starts_with(begins), "{said}");
+    }
+    assert_eq!(versions.len(), 3);
+    // The same place in memory: nobody was asked again.
+    assert!(std::ptr::eq(versions, tools.clone().versions().await));
+}
+
+#[tokio::test]
+async fn what_is_missing_is_said_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text");
+    std::fs::write(&text, "no program").unwrap();
+    let tools = Tools::at(&ToolPaths {
+        ffmpeg: Some(text),
+        espeak: Some("/nowhere/espeak-ng".into()),
+        ..ToolPaths::default()
+    });
+    let advice: Vec<(Program, &str)> = tools
+        .missing()
+        .iter()
+        .map(|one| (one.program, one.advice))
+        .collect();
+    let expected = [
+        (Program::Ffmpeg, "Install it: apt-get install ffmpeg"),
+        (Program::Espeak, "Install it: apt-get install espeak-ng"),
+    ];
+    assert_eq!(advice, expected);
+    assert!(!tools.can_film() && !tools.can_speak());
+    let run = tools.run(Run::bare(Program::Espeak, PATIENCE)).await;
+    let said = run.unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "espeak-ng is not installed. Install it: apt-get install espeak-ng"
+    );
+    assert_eq!(tools.versions().await.len(), 1);
+}
