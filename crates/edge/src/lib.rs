@@ -25,7 +25,7 @@ pub use context::RequestContext;
 pub use error::{ApiError, ErrorBody};
 pub use family::Family;
 pub use idempotency::Idempotency;
-pub use origin::{Origin, PublicUrl};
 pub use operator::{Operator, OperatorGate};
+pub use origin::{Origin, PublicUrl};
 pub use query::Query;
 pub use shell::{AccessLog, Shell};

@@ -35,7 +35,9 @@ where
 
 /// What a caller says of the host goes back to that caller alone, so it need not be believed: it must only be one.
 fn of_request(headers: &HeaderMap, authority: Option<&Authority>) -> String {
-    let named = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse().ok());
+    let named = headers
+        .get(HOST)
+        .and_then(|host| host.to_str().ok()?.parse().ok());
     let authority = named.or_else(|| authority.cloned());
     let host = authority.filter(|authority: &Authority| !authority.as_str().contains('@'));
     let host = host.map_or_else(|| "localhost".to_owned(), |host| host.to_string());

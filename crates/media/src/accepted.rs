@@ -25,7 +25,10 @@ pub(crate) fn response(reference: &JobReference) -> Response {
 
 /// `prefer: wait=SECONDS` (RFC 7240), at most `most`. What cannot be read is no preference.
 pub(crate) fn prefer_wait(headers: &HeaderMap, most: Duration) -> Option<Duration> {
-    let values = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
+    let values = headers
+        .get_all(PREFER)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     let mut preferences = values.flat_map(|value| value.split([',', ';']));
     let seconds = preferences.find_map(|preference| {
         let (name, value) = preference.split_once('=').unwrap_or((preference, ""));
@@ -56,7 +59,11 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(PREFER, HeaderValue::from_static(value));
-            assert_eq!(prefer_wait(&headers, most), expected.map(Duration::from_secs), "{value}");
+            assert_eq!(
+                prefer_wait(&headers, most),
+                expected.map(Duration::from_secs),
+                "{value}"
+            );
         }
     }
 }

@@ -51,7 +51,9 @@ impl Finder<'_> {
     }
 
     async fn picture(&self, path: &str, address: &str, most: u64) -> Result<Found, Error> {
-        let source = self.bytes(path, address, MediaKind::Image, PICTURES, most).await?;
+        let source = self
+            .bytes(path, address, MediaKind::Image, PICTURES, most)
+            .await?;
         let size = picture::dimensions(&source.bytes).map_err(|error| invalid(path, &error.to_string()))?;
         let facts = Facts {
             mime_type: source.mime_type.to_string(),
@@ -78,9 +80,14 @@ impl Finder<'_> {
         let refused = |error: FetchError| invalid(path, &error.to_string());
         if let Some(data) = address.strip_prefix("data:") {
             let (_, text) = data.split_once(";base64,").ok_or_else(|| {
-                invalid(path, "is no data URL with base64, such as data:image/png;base64,…")
+                invalid(
+                    path,
+                    "is no data URL with base64, such as data:image/png;base64,…",
+                )
             })?;
-            let bytes = STANDARD.decode(text.trim()).map_err(|_| invalid(path, "is not base64"))?;
+            let bytes = STANDARD
+                .decode(text.trim())
+                .map_err(|_| invalid(path, "is not base64"))?;
             if bytes.len() as u64 > most.min(kind.most_bytes()) {
                 return Err(refused(FetchError::TooLarge));
             }
@@ -100,7 +107,13 @@ impl Finder<'_> {
             most_bytes: most.max(1),
             media_types: types,
         };
-        let fetched = self.pipeline.media.fetcher.fetch(&request).await.map_err(refused)?;
+        let fetched = self
+            .pipeline
+            .media
+            .fetcher
+            .fetch(&request)
+            .await
+            .map_err(refused)?;
         Ok(Source {
             bytes: fetched.bytes,
             mime_type: fetched.media_type.into(),
@@ -144,7 +157,11 @@ impl Finder<'_> {
         for one in found {
             let content = blob::whole(one.source.bytes);
             let source = request.as_u128();
-            match self.shelf.keep(self.account, content, one.facts, source, INPUT_KEPT).await {
+            match self
+                .shelf
+                .keep(self.account, content, one.facts, source, INPUT_KEPT)
+                .await
+            {
                 Ok(media) => kept.push(media),
                 Err(error) => {
                     self.shelf.discard(&kept).await;
@@ -164,7 +181,10 @@ fn mime_of(bytes: &[u8]) -> Option<&'static str> {
 
 /// What was kept for a job; nothing when it is not there any more.
 pub(crate) async fn kept(shelf: &Shelf, account: AccountId, id: MediaId) -> Result<Source, Error> {
-    let read = shelf.read(account, id).await.map_err(|error| unavailable(&error))?;
+    let read = shelf
+        .read(account, id)
+        .await
+        .map_err(|error| unavailable(&error))?;
     let (media, bytes): (Media, Bytes) =
         read.ok_or_else(|| Error::internal(format!("{id}, which goes into a job, is gone")))?;
     Ok(Source {

@@ -50,7 +50,5 @@ pub fn handlers(studio: &Arc<Studio>) -> Vec<Arc<dyn Handler>> {
 
 /// The routes of this room.
 pub fn routes() -> OpenApiRouter<MediaRoom> {
-    jobs::routes()
-        .merge(images::routes())
-        .merge(outputs::routes())
+    jobs::routes().merge(images::routes()).merge(outputs::routes())
 }

@@ -213,10 +213,12 @@ impl<C: Craft> Making<C> {
                 self.follow(work, order, number, handle, SOONEST).await
             }
             StepState::Intended => {
-                let handle: Handle = order::open(&self.studio.vault, &job, &step.handle)
-                    .map_err(|error| corrupt(&error))?;
+                let handle: Handle =
+                    order::open(&self.studio.vault, &job, &step.handle).map_err(|error| corrupt(&error))?;
                 if self.studio.pipeline.keeps_keys::<C::Call>(&handle.provider) {
-                    return self.send_again(work, order, number, count, &handle.provider).await;
+                    return self
+                        .send_again(work, order, number, count, &handle.provider)
+                        .await;
                 }
                 work.became(number, StepState::Unknown, Vec::new()).await?;
                 Ok(Turn::Failed(interrupted(), Ending::Crashed))
@@ -381,7 +383,9 @@ impl<C: Craft> Making<C> {
                 Ok(_) | Err(_) if is_late => ("unknown".to_owned(), None),
                 Ok(State::Waiting { ahead: Some(ahead) }) => (format!("queued_upstream/{ahead}"), None),
                 Ok(State::Waiting { ahead: None }) => ("queued_upstream".to_owned(), None),
-                Ok(State::Running { percent }) => ("running".to_owned(), percent.map(|percent| percent.min(99))),
+                Ok(State::Running { percent }) => {
+                    ("running".to_owned(), percent.map(|percent| percent.min(99)))
+                }
                 Err(error) => {
                     tracing::warn!(job.id = %job.terms.id, %provider, %error, "cannot ask how it goes");
                     (last.split(' ').next().unwrap_or("running").to_owned(), None)
@@ -396,7 +400,11 @@ impl<C: Craft> Making<C> {
                 last = now;
                 tell(work, &phase, percent).await?;
             }
-            wait = if is_late { SELDOM } else { (wait * 3 / 2).min(LATEST) };
+            wait = if is_late {
+                SELDOM
+            } else {
+                (wait * 3 / 2).min(LATEST)
+            };
         }
     }
 
@@ -435,11 +443,17 @@ impl<C: Craft> Making<C> {
             reported: made.usage,
             first_at,
         };
-        work.became(number, StepState::Done, self.sealed(&job, &part)?).await?;
+        work.became(number, StepState::Done, self.sealed(&job, &part)?)
+            .await?;
         Ok(Turn::Done(part))
     }
 
-    async fn withheld(&self, work: &mut Work, number: u32, provider: String) -> tollgate_storage::Result<Turn> {
+    async fn withheld(
+        &self,
+        work: &mut Work,
+        number: u32,
+        provider: String,
+    ) -> tollgate_storage::Result<Turn> {
         let part = Part {
             provider,
             pieces: Vec::new(),
@@ -486,7 +500,9 @@ impl<C: Craft> Making<C> {
         let pipeline = &self.studio.pipeline;
         match content {
             Content::Bytes(bytes) => Ok(Got::Whole(bytes.clone())),
-            Content::Own(own) => Ok(Got::Stream(pipeline.collect::<C::Call>(job, provider, own).await?)),
+            Content::Own(own) => Ok(Got::Stream(
+                pipeline.collect::<C::Call>(job, provider, own).await?,
+            )),
             Content::Address(url) => {
                 let fetched = pipeline.fetch_made(url).await?;
                 Ok(Got::Whole(fetched))
@@ -508,7 +524,12 @@ impl<C: Craft> Making<C> {
     }
 
     /// The end of a job of which everything that could be made is made.
-    fn completed(&self, job: &Job, order: &Order<C::Wish>, parts: Vec<Part>) -> tollgate_storage::Result<Ran> {
+    fn completed(
+        &self,
+        job: &Job,
+        order: &Order<C::Wish>,
+        parts: Vec<Part>,
+    ) -> tollgate_storage::Result<Ran> {
         let wish = &order.wish;
         let asked: u32 = order.parts.iter().sum();
         let provider: Arc<str> = parts.first().map_or("", |part| &*part.provider).into();
@@ -528,19 +549,30 @@ impl<C: Craft> Making<C> {
             .fold(reported, |usage, unit| usage.with(unit, made.get(unit)));
         let conclusion = Conclusion {
             usage,
-            outcome: if is_blocked { Ending::BlockedOutput } else { Ending::Ok },
+            outcome: if is_blocked {
+                Ending::BlockedOutput
+            } else {
+                Ending::Ok
+            },
             provider,
             first_at,
             ahead: order.head.ahead,
         };
-        let settlement = self.studio.pipeline.conclude(job, &order.head.agreed(), conclusion);
+        let settlement = self
+            .studio
+            .pipeline
+            .conclude(job, &order.head.agreed(), conclusion);
         let outcome = Outcome {
             created_at: self.studio.clock.now(),
             inline: self.craft.is_inline(wish),
             pieces,
         };
         let end = JobEnd {
-            status: if is_blocked { JobStatus::Failed } else { JobStatus::Completed },
+            status: if is_blocked {
+                JobStatus::Failed
+            } else {
+                JobStatus::Completed
+            },
             result: match is_blocked {
                 true => None,
                 false => Some(self.sealed(job, &outcome)?),
@@ -553,7 +585,14 @@ impl<C: Craft> Making<C> {
     }
 
     /// An end without anything: it costs nothing.
-    fn nothing(&self, job: &Job, order: Option<&Order<C::Wish>>, status: JobStatus, error: Option<&Error>, ending: Ending) -> Ran {
+    fn nothing(
+        &self,
+        job: &Job,
+        order: Option<&Order<C::Wish>>,
+        status: JobStatus,
+        error: Option<&Error>,
+        ending: Ending,
+    ) -> Ran {
         let conclusion = Conclusion {
             usage: Usage::ZERO,
             outcome: ending,
@@ -582,7 +621,9 @@ impl<C: Craft> Handler for Making<C> {
         let job = work.job().clone();
         let order: Order<C::Wish> = match order::open(&self.studio.vault, &job, &job.terms.body) {
             Ok(order) => order,
-            Err(error) => return Ok(self.nothing(&job, None, JobStatus::Failed, Some(&error), Ending::Crashed)),
+            Err(error) => {
+                return Ok(self.nothing(&job, None, JobStatus::Failed, Some(&error), Ending::Crashed));
+            }
         };
         let mut parts = Vec::with_capacity(order.parts.len());
         let mut failure = None;
@@ -653,7 +694,8 @@ fn blocked() -> Error {
 }
 
 fn interrupted() -> Error {
-    let message = "The gateway was stopped while the model was asked. It was not charged. Send the request again.";
+    let message =
+        "The gateway was stopped while the model was asked. It was not charged. Send the request again.";
     Error::new(ErrorCode::InternalError, message)
 }
 
@@ -663,7 +705,8 @@ fn lost() -> Error {
 }
 
 fn something_else() -> Error {
-    let message = "The model made something else than was asked for. It was not charged. Send the request again.";
+    let message =
+        "The model made something else than was asked for. It was not charged. Send the request again.";
     Error::new(ErrorCode::UpstreamError, message)
 }
 

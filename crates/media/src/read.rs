@@ -17,9 +17,8 @@ pub(crate) struct Members {
 impl Members {
     /// Reads a body.
     pub(crate) fn read(body: &[u8]) -> Result<Self, Error> {
-        let body: Value = serde_json::from_slice(body).map_err(|error| {
-            Error::new(ErrorCode::InvalidJson, format!("The body is not JSON: {error}."))
-        })?;
+        let body: Value = serde_json::from_slice(body)
+            .map_err(|error| Error::new(ErrorCode::InvalidJson, format!("The body is not JSON: {error}.")))?;
         match body {
             Value::Object(members) => Ok(Self {
                 members,
@@ -42,7 +41,10 @@ impl Members {
         alias: &'static str,
     ) -> Result<Option<(&'static str, Value)>, Error> {
         match (self.take(name), self.take(alias)) {
-            (Some(_), Some(_)) => Err(invalid(alias, &format!("is another name of '{name}': send one of them"))),
+            (Some(_), Some(_)) => Err(invalid(
+                alias,
+                &format!("is another name of '{name}': send one of them"),
+            )),
             (Some(value), None) => Ok(Some((name, value))),
             (None, Some(value)) => Ok(Some((alias, value))),
             (None, None) => Ok(None),
@@ -74,7 +76,9 @@ impl Members {
 
     /// A whole number within bounds.
     pub(crate) fn number(&mut self, name: &'static str, least: u64, most: u64) -> Result<Option<u64>, Error> {
-        self.take(name).map(|value| number(name, &value, least, most)).transpose()
+        self.take(name)
+            .map(|value| number(name, &value, least, most))
+            .transpose()
     }
 
     /// A text, or a list of texts: `most` at the most.
@@ -111,11 +115,17 @@ impl Members {
             let shown: String = name.chars().take(name_length).collect();
             let path = format!("metadata.{shown}");
             if name.is_empty() || name.chars().count() > name_length {
-                return Err(invalid(&path, &format!("has a name of 1 to {name_length} characters")));
+                return Err(invalid(
+                    &path,
+                    &format!("has a name of 1 to {name_length} characters"),
+                ));
             }
             match value {
                 Value::String(value) if value.chars().count() <= value_length => Ok((name, value)),
-                _ => Err(invalid(&path, &format!("is a text of at most {value_length} characters"))),
+                _ => Err(invalid(
+                    &path,
+                    &format!("is a text of at most {value_length} characters"),
+                )),
             }
         };
         pairs.into_iter().map(pair).collect::<Result<_, _>>().map(Some)
@@ -128,7 +138,10 @@ impl Members {
         };
         let shown: String = unknown.chars().take(60).collect();
         let known: Vec<&str> = self.known.into_iter().collect();
-        let message = format!("'{shown}' is not a parameter of this endpoint. Its parameters are: {}.", known.join(", "));
+        let message = format!(
+            "'{shown}' is not a parameter of this endpoint. Its parameters are: {}.",
+            known.join(", ")
+        );
         Err(Error::new(ErrorCode::UnknownParameter, message).with_param(shown))
     }
 }
@@ -169,7 +182,11 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_its_path() {
         for (body, path, read) in [
-            (r#"{"a": ""}"#, "a", (|m| m.text("a").map(drop)) as fn(&mut Members) -> Result<(), Error>),
+            (
+                r#"{"a": ""}"#,
+                "a",
+                (|m| m.text("a").map(drop)) as fn(&mut Members) -> Result<(), Error>,
+            ),
             (r#"{"a": 1}"#, "a", |m| m.any_text("a").map(drop)),
             (r#"{"a": "yes"}"#, "a", |m| m.flag("a").map(drop)),
             (r#"{"a": 0}"#, "a", |m| m.number("a", 1, 4).map(drop)),
@@ -179,7 +196,9 @@ mod tests {
             (r#"{"a": ["x", "y", "z"]}"#, "a", |m| m.texts("a", 2).map(drop)),
             (r#"{"a": ["x", 2]}"#, "a[1]", |m| m.texts("a", 2).map(drop)),
             (r#"{"a": 1, "b": 2}"#, "b", |m| m.either("a", "b").map(drop)),
-            (r#"{"metadata": {"x": 1}}"#, "metadata.x", |m| m.metadata().map(drop)),
+            (r#"{"metadata": {"x": 1}}"#, "metadata.x", |m| {
+                m.metadata().map(drop)
+            }),
             (r#"{"metadata": []}"#, "metadata", |m| m.metadata().map(drop)),
         ] {
             let error = read(&mut members(body)).unwrap_err();
@@ -190,7 +209,10 @@ mod tests {
         assert_eq!(two.number("a", 1, 4).unwrap(), Some(4));
         assert_eq!(two.text("b").unwrap(), None);
         let unknown = two.end().unwrap_err();
-        assert_eq!((unknown.code, unknown.param.as_deref()), (ErrorCode::UnknownParameter, Some("c")));
+        assert_eq!(
+            (unknown.code, unknown.param.as_deref()),
+            (ErrorCode::UnknownParameter, Some("c"))
+        );
         assert_eq!(Members::read(b"[]").err().unwrap().code, ErrorCode::InvalidJson);
     }
 

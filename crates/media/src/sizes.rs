@@ -42,15 +42,24 @@ impl Said {
     /// Refuses what is no size at all, whatever the model.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if let Some(size) = self.size.as_deref().filter(|size| *size != "auto") {
-            pixels(size).ok_or_else(|| invalid("size", "is \"auto\" or written like \"1024x1536\", each side 16 to 16384"))?;
-            for (name, said) in [("aspect_ratio", &self.aspect_ratio), ("resolution", &self.resolution)] {
+            pixels(size).ok_or_else(|| {
+                invalid(
+                    "size",
+                    "is \"auto\" or written like \"1024x1536\", each side 16 to 16384",
+                )
+            })?;
+            for (name, said) in [
+                ("aspect_ratio", &self.aspect_ratio),
+                ("resolution", &self.resolution),
+            ] {
                 if said.is_some() {
                     return Err(invalid(name, "cannot stand beside 'size', which says it already"));
                 }
             }
         }
         if let Some(ratio) = self.aspect_ratio.as_deref().filter(|ratio| *ratio != "auto") {
-            parse_ratio(ratio).ok_or_else(|| invalid("aspect_ratio", "is \"auto\" or written like \"16:9\""))?;
+            parse_ratio(ratio)
+                .ok_or_else(|| invalid("aspect_ratio", "is \"auto\" or written like \"16:9\""))?;
         }
         if let Some(step) = self.resolution.as_deref().filter(|step| *step != "auto") {
             let message = "is \"auto\" or a step of size such as \"1k\", \"2k\", \"720p\" or \"1080p\"";
@@ -74,8 +83,14 @@ impl Said {
             ("aspect_ratio", &ratio, &model.aspect_ratios),
             ("resolution", &step, &model.resolutions),
         ] {
-            if said.as_ref().is_some_and(|said| !known.is_empty() && !known.contains(said)) {
-                return Err(beyond(name, &format!("is not one of the model's: {}", known.join(", "))));
+            if said
+                .as_ref()
+                .is_some_and(|said| !known.is_empty() && !known.contains(said))
+            {
+                return Err(beyond(
+                    name,
+                    &format!("is not one of the model's: {}", known.join(", ")),
+                ));
             }
         }
         let shape = ratio.as_deref().and_then(parse_ratio);
@@ -104,7 +119,10 @@ fn size(text: &str) -> Option<Size> {
 /// A size that the caller has written down. Its price is that of the first step of size that is not smaller.
 fn exact(text: &str, model: &MediaEntry) -> Result<Resolved, Error> {
     if !model.sizes.is_empty() && !model.sizes.iter().any(|known| known == text) {
-        return Err(beyond("size", &format!("is not one of the model's: {}", model.sizes.join(", "))));
+        return Err(beyond(
+            "size",
+            &format!("is not one of the model's: {}", model.sizes.join(", ")),
+        ));
     }
     let wanted = size(text);
     let asked = wanted.map_or(0, Size::pixels);
@@ -179,10 +197,25 @@ mod tests {
         let unknown = MediaEntry::default();
         for (model, said, size, step) in [
             (&stepped, said("", "", ""), Some((1_024, 1_024)), Some("1k")),
-            (&stepped, said("auto", "auto", "auto"), Some((1_024, 1_024)), Some("1k")),
+            (
+                &stepped,
+                said("auto", "auto", "auto"),
+                Some((1_024, 1_024)),
+                Some("1k"),
+            ),
             (&stepped, said("", "16:9", "2k"), Some((2_736, 1_536)), Some("2k")),
-            (&stepped, said("1000x1000", "", ""), Some((1_000, 1_000)), Some("1k")),
-            (&stepped, said("1500x1000", "", ""), Some((1_500, 1_000)), Some("2k")),
+            (
+                &stepped,
+                said("1000x1000", "", ""),
+                Some((1_000, 1_000)),
+                Some("1k"),
+            ),
+            (
+                &stepped,
+                said("1500x1000", "", ""),
+                Some((1_500, 1_000)),
+                Some("2k"),
+            ),
             (&listed, said("", "", ""), Some((1_024, 1_024)), None),
             (&listed, said("", "16:9", ""), Some((1_536, 1_024)), None),
             (&listed, said("", "9:16", ""), Some((1_024, 1_536)), None),
@@ -219,7 +252,11 @@ mod tests {
             (said("", "", "huge"), "resolution"),
         ] {
             let error = said.check().unwrap_err();
-            assert_eq!((error.code, error.param.as_deref()), (ErrorCode::InvalidParameter, Some(param)), "{said:?}");
+            assert_eq!(
+                (error.code, error.param.as_deref()),
+                (ErrorCode::InvalidParameter, Some(param)),
+                "{said:?}"
+            );
         }
         said("auto", "16:9", "2k").check().unwrap();
     }

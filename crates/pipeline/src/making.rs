@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tollgate_billing::{Verdict, charge};
 use tollgate_storage::{Job, Settlement};
 use tollgate_types::usage::Outcome;
 use tollgate_types::{Error, ErrorCode, Prices, Timestamp, Usage};
-use bytes::Bytes;
 use tollgate_upstream::{
-    CallContext, ContentStream, FetchRequest, ImageCall, MediaKind, Maker, Permit, Provider, State, Submitted, UpstreamCause,
-    UpstreamError, UpstreamErrorKind, VideoCall,
+    CallContext, ContentStream, FetchRequest, ImageCall, Maker, MediaKind, Permit, Provider, State,
+    Submitted, UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall,
 };
 
 use crate::Pipeline;
@@ -92,7 +92,9 @@ impl Routed {
 
     /// The candidate at this provider.
     pub fn candidate_at(&self, provider: &str) -> Option<&Route> {
-        self.routes.iter().find(|route| *route.candidate.provider == *provider)
+        self.routes
+            .iter()
+            .find(|route| *route.candidate.provider == *provider)
     }
 
     /// The most pieces that one submission can ask every candidate for.

@@ -12,6 +12,7 @@ use serde_json::json;
 use tollgate_console::Console;
 use tollgate_edge::shell;
 use tollgate_inference::Inference;
+use tollgate_media::MediaRoom;
 use tollgate_storage::Engine;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
@@ -30,6 +31,8 @@ use crate::documentation::{self, Security};
     modifiers(&Security),
     tags(
         (name = "Text", description = "Text generation"),
+        (name = "Images", description = "Pictures"),
+        (name = "Jobs", description = "Work that goes on after its request was answered, and what it has made"),
         (name = "Models", description = "The catalog"),
         (name = "Account", description = "Usage and spend")
     )
@@ -48,16 +51,24 @@ pub struct Health {
 /// The document that describes the public API.
 pub fn document() -> Document {
     let (_, inference) = tollgate_inference::routes().split_for_parts();
+    let (_, media) = tollgate_media::routes().split_for_parts();
     let (_, console) = tollgate_console::routes().split_for_parts();
     let mut document = Base::openapi();
     document.merge(inference);
+    document.merge(media);
     document.merge(console);
     documentation::tidy(&mut document);
     document
 }
 
 /// The routes of the public listener.
-pub fn router(inference: Inference, console: Console, health: Health, support: Option<&str>) -> Router {
+pub fn router(
+    inference: Inference,
+    media: MediaRoom,
+    console: Console,
+    health: Health,
+    support: Option<&str>,
+) -> Router {
     fn plain<S: Clone + Send + Sync + 'static>(routes: OpenApiRouter<S>, state: S) -> Router {
         routes.split_for_parts().0.with_state(state)
     }
@@ -66,6 +77,7 @@ pub fn router(inference: Inference, console: Console, health: Health, support: O
         .route("/readyz", get(ready))
         .with_state(health)
         .merge(plain(tollgate_inference::routes(), inference))
+        .merge(plain(tollgate_media::routes(), media))
         .merge(plain(tollgate_console::routes(), console))
         .merge(documentation::routes(document(), support))
         .fallback(shell::not_found)

@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tollgate_console::Console;
 use tollgate_edge::websocket::Sessions;
-use tollgate_edge::{AccessLog, Idempotency, OperatorGate, Shell};
+use tollgate_edge::{AccessLog, Idempotency, OperatorGate, PublicUrl, Shell};
 use tollgate_inference::Inference;
+use tollgate_media::MediaRoom;
 use tollgate_storage::{Compat, Grant, KeyMode, LotKind, LotTerms, NoFiles};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
@@ -184,6 +185,15 @@ pub fn app(
             services.pipeline.calls.clone(),
         )),
     };
+    let public_url = config.file.server.public_url.as_deref().map(Arc::from);
+    let media = MediaRoom {
+        gate: services.gate.clone(),
+        public_url: PublicUrl(public_url),
+        jobs: domains.jobs.clone(),
+        records: services.records.clone(),
+        studio: services.studio.clone(),
+        shelf: services.studio.shelf.clone(),
+    };
     let console = Console {
         gate: services.gate.clone(),
         catalog: domains.catalog.clone(),
@@ -199,7 +209,13 @@ pub fn app(
     };
     App {
         shell: shell(config, domains),
-        router: router::router(inference, console, health, config.file.service.support.as_deref()),
+        router: router::router(
+            inference,
+            media,
+            console,
+            health,
+            config.file.service.support.as_deref(),
+        ),
         idempotency: Idempotency::new(
             services.gate.clone(),
             domains.storage.idempotency.clone(),

@@ -14,10 +14,12 @@ use tollgate_catalog::Catalog;
 use tollgate_edge::Gate;
 use tollgate_inference::responses::{Background, Kept};
 use tollgate_jobs::{Handler, Jobs, Worker};
+use tollgate_media::{Records, Shelf, Studio};
 use tollgate_pipeline::{MediaSources, Pipeline, Providers};
 use tollgate_providers::egress::SystemResolver;
 use tollgate_providers::{EgressClient, EgressSettings, HttpClient};
 use tollgate_storage::{BlobStore, FileSource, Storage};
+use tollgate_studio::Tools;
 use tollgate_types::clock::SystemClock;
 use tollgate_types::id::IdSource;
 use tollgate_types::{Clock, WorkerId};
@@ -102,6 +104,10 @@ pub struct Services {
     pub kept: Arc<Kept>,
     /// Makes those whose callers do not wait.
     pub background: Arc<Background>,
+    /// Makes pictures and films.
+    pub studio: Arc<Studio>,
+    /// Writes down what owners see of jobs.
+    pub records: Arc<Records>,
     /// Carries jobs out, of every kind.
     pub worker: Arc<Worker>,
     /// Who is calling.
@@ -287,7 +293,27 @@ pub fn services(
         prices: domains.storage.prices.clone(),
         clock: domains.clock.clone(),
     });
-    let handlers: Vec<Arc<dyn Handler>> = vec![background.clone()];
+    let shelf = Arc::new(Shelf {
+        blobs: domains.blobs.clone(),
+        media: domains.storage.media.clone(),
+        addresses: domains.addresses.clone(),
+        clock: domains.clock.clone(),
+    });
+    let records = Arc::new(Records {
+        vault: domains.vault.clone(),
+        shelf: shelf.clone(),
+    });
+    let studio = Arc::new(Studio {
+        pipeline: pipeline.clone(),
+        jobs: domains.jobs.clone(),
+        shelf,
+        vault: domains.vault.clone(),
+        accounts: domains.storage.accounts.clone(),
+        tools: Tools::find(),
+        clock: domains.clock.clone(),
+    });
+    let mut handlers: Vec<Arc<dyn Handler>> = vec![background.clone()];
+    handlers.extend(tollgate_media::handlers(&studio));
     let worker = Worker::new(
         WorkerId::from_u128(domains.ids.next(domains.clock.now())),
         domains.jobs.clone(),
@@ -302,6 +328,8 @@ pub fn services(
         pipeline,
         kept,
         background,
+        studio,
+        records,
         worker,
         gate,
     }

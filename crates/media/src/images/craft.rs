@@ -132,11 +132,18 @@ impl Craft for Pictures {
     const PATIENCE: Duration = Duration::from_secs(600);
     const CEILING: Duration = Duration::from_secs(1_800);
 
-    async fn call(&self, studio: &Studio, job: &Job, order: &Order<Wish>, count: u32) -> Result<ImageCall, Error> {
+    async fn call(
+        &self,
+        studio: &Studio,
+        job: &Job,
+        order: &Order<Wish>,
+        count: u32,
+    ) -> Result<ImageCall, Error> {
         let wish = &order.wish;
         let mut call = wish.call(count);
         for id in &wish.images {
-            call.images.push(input::kept(&studio.shelf, job.account, *id).await?);
+            call.images
+                .push(input::kept(&studio.shelf, job.account, *id).await?);
         }
         if let Some(id) = wish.mask {
             call.mask = Some(input::kept(&studio.shelf, job.account, id).await?);
@@ -144,14 +151,22 @@ impl Craft for Pictures {
         Ok(call)
     }
 
-    async fn keep(&self, studio: &Studio, job: &Job, order: &Order<Wish>, content: Got) -> Result<Kept, Spoilt> {
+    async fn keep(
+        &self,
+        studio: &Studio,
+        job: &Job,
+        order: &Order<Wish>,
+        content: Got,
+    ) -> Result<Kept, Spoilt> {
         let bytes = all(content).await?;
         let (format, asked) = (order.wish.format, order.wish.size);
         let (bytes, facts) = tokio::task::spawn_blocking(move || finish(bytes, format, asked))
             .await
             .map_err(|error| Spoilt::Wrong(error.to_string()))??;
         let source = job.terms.id.as_u128();
-        let kept = studio.shelf.keep(job.account, blob::whole(bytes), facts.clone(), source, KEPT);
+        let kept = studio
+            .shelf
+            .keep(job.account, blob::whole(bytes), facts.clone(), source, KEPT);
         let media = kept.await.map_err(Spoilt::Storage)?;
         Ok(Kept {
             media: media.id,
@@ -196,13 +211,19 @@ fn finish(bytes: Bytes, format: Option<Format>, asked: Option<(u32, u32)>) -> Re
     // A ratio that a model cannot keep to the pixel costs some rows; less than that is a smaller picture than was paid for.
     let least = asked.map_or(0, |(width, height)| u64::from(width) * u64::from(height) * 4 / 5);
     if size.pixels() < least {
-        return Err(Spoilt::Wrong(format!("{}x{} pixels, which is too small", size.width, size.height)));
+        return Err(Spoilt::Wrong(format!(
+            "{}x{} pixels, which is too small",
+            size.width, size.height
+        )));
     }
     let known = Encoding::of(&bytes).ok_or_else(|| Spoilt::Wrong("no picture".to_owned()))?;
     let (bytes, mime_type) = match format.map(Format::encoding) {
         Some(wanted) if wanted.mime_type() != known.mime_type() => {
             let picture = Picture::decode(&bytes).map_err(wrong)?;
-            (Bytes::from(picture.encode(wanted).map_err(wrong)?), wanted.mime_type())
+            (
+                Bytes::from(picture.encode(wanted).map_err(wrong)?),
+                wanted.mime_type(),
+            )
         }
         _ => (bytes, known.mime_type()),
     };

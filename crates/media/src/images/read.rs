@@ -87,9 +87,11 @@ impl Request {
         if self.mask.is_some() && self.images.len() != 1 {
             return Err(invalid("mask", "needs exactly one picture in 'image'"));
         }
-        let says_something = self.template.is_some() || self.variation_of.is_some() || !self.images.is_empty();
+        let says_something =
+            self.template.is_some() || self.variation_of.is_some() || !self.images.is_empty();
         if self.prompt.is_none() && !says_something {
-            let message = "'prompt' is missing: say what is to be seen, or send 'image', 'variation_of' or 'template'.";
+            let message =
+                "'prompt' is missing: say what is to be seen, or send 'image', 'variation_of' or 'template'.";
             return Err(Error::new(ErrorCode::MissingRequiredParameter, message).with_param("prompt"));
         }
         Ok(())
@@ -123,7 +125,9 @@ fn output_format(members: &mut Members) -> Result<Option<ImageFormat>, Error> {
         return Ok(None);
     };
     let known = ImageFormat::parse(if name == "jpg" { "jpeg" } else { &name });
-    known.map(Some).ok_or_else(|| invalid("output_format", "is \"png\", \"jpeg\" or \"webp\""))
+    known
+        .map(Some)
+        .ok_or_else(|| invalid("output_format", "is \"png\", \"jpeg\" or \"webp\""))
 }
 
 fn is_inline(members: &mut Members) -> Result<bool, Error> {
@@ -138,7 +142,9 @@ fn sync(members: &mut Members) -> Result<bool, Error> {
     let sync = members.flag("sync")?;
     let wait = members.flag("wait")?;
     match (sync, wait) {
-        (Some(sync), Some(wait)) if sync != wait => Err(invalid("wait", "is another name of 'sync' and says otherwise")),
+        (Some(sync), Some(wait)) if sync != wait => {
+            Err(invalid("wait", "is another name of 'sync' and says otherwise"))
+        }
         (sync, wait) => Ok(sync.or(wait).unwrap_or(false)),
     }
 }
@@ -234,9 +240,17 @@ mod tests {
     #[test]
     fn something_must_be_asked_for() {
         for body in [json!({}), json!({"prompt": " "}), json!({"prompt": null})] {
-            assert_eq!(read(&body).unwrap_err().code, ErrorCode::MissingRequiredParameter, "{body}");
+            assert_eq!(
+                read(&body).unwrap_err().code,
+                ErrorCode::MissingRequiredParameter,
+                "{body}"
+            );
         }
-        for body in [json!({"template": "poster"}), json!({"image": "i"}), json!({"variation_of": "v"})] {
+        for body in [
+            json!({"template": "poster"}),
+            json!({"image": "i"}),
+            json!({"variation_of": "v"}),
+        ] {
             assert!(read(&body).is_ok(), "{body}");
         }
         let openai = json!({"model": "m", "prompt": "p", "n": 2, "size": "auto", "quality": "auto", "user": "u",

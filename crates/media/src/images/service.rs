@@ -108,7 +108,10 @@ fn usage(job: &Job) -> Value {
     said.insert("input_tokens".to_owned(), usage.total_input().into());
     said.insert("output_tokens".to_owned(), usage.total_output().into());
     said.insert("total_tokens".to_owned(), usage.total().into());
-    said.insert("cost".to_owned(), json!(job.charge.map(|charge| charge.to_string())));
+    said.insert(
+        "cost".to_owned(),
+        json!(job.charge.map(|charge| charge.to_string())),
+    );
     Value::Object(said)
 }
 
@@ -154,7 +157,12 @@ async fn accept(asked: Asked<'_>, request: Request) -> Result<tollgate_types::Jo
         accepted_at: ctx.accepted_at,
         mode: caller.mode.as_str().to_owned(),
         ahead: caller.account.test_clock.unwrap_or_default(),
-        prices: routed.model.prices.entries().map(|(name, price)| (name, price.nanos())).collect(),
+        prices: routed
+            .model
+            .prices
+            .entries()
+            .map(|(name, price)| (name, price.nanos()))
+            .collect(),
         metadata: request.metadata,
     };
     let accepted = Acceptance {
@@ -190,7 +198,11 @@ fn route(room: &MediaRoom, caller: &Caller, named: Option<&str>) -> Result<Route
         Some(name) => name,
         None => {
             let snapshot = pipeline.catalog.current();
-            let visible = if caller.is_test() { snapshot.for_tests() } else { &snapshot };
+            let visible = if caller.is_test() {
+                snapshot.for_tests()
+            } else {
+                &snapshot
+            };
             usual = visible.usual(ModelKind::Image).map(|model| model.id.clone());
             usual.as_deref().ok_or_else(no_model)?
         }
@@ -214,17 +226,30 @@ fn wish(model: &Model, request: &Request) -> Result<Wish, Error> {
     let count = request.num_images.unwrap_or(1);
     if entry.max_images.is_some_and(|most| count > most) {
         let most = entry.max_images.unwrap_or_default();
-        return Err(beyond("num_images", &format!("is {count}, and this model makes at most {most} at once")));
+        return Err(beyond(
+            "num_images",
+            &format!("is {count}, and this model makes at most {most} at once"),
+        ));
     }
-    if let Some(most) = entry.max_input_images.filter(|most| request.images.len() > *most as usize) {
+    if let Some(most) = entry
+        .max_input_images
+        .filter(|most| request.images.len() > *most as usize)
+    {
         let sent = request.images.len();
-        return Err(beyond("image", &format!("has {sent} pictures, and this model takes at most {most}")));
+        return Err(beyond(
+            "image",
+            &format!("has {sent} pictures, and this model takes at most {most}"),
+        ));
     }
     for (name, is_asked, known) in [
         ("mask", request.mask.is_some(), entry.masks),
         ("variation_of", request.variation_of.is_some(), entry.variations),
         ("image_set", request.image_set, entry.image_sets),
-        ("negative_prompt", request.negative_prompt.is_some(), entry.negative_prompts),
+        (
+            "negative_prompt",
+            request.negative_prompt.is_some(),
+            entry.negative_prompts,
+        ),
     ] {
         if is_asked && known == Some(false) {
             return Err(beyond(name, "is nothing that this model can do"));
@@ -238,13 +263,27 @@ fn wish(model: &Model, request: &Request) -> Result<Wish, Error> {
         return Err(beyond("quality", &format!("is not one of the model's: {known}")));
     }
     let prompt = request.prompt.clone().unwrap_or_default();
-    if let Some(most) = entry.max_prompt_characters.filter(|most| prompt.chars().count() > *most as usize) {
-        return Err(beyond("prompt", &format!("has more than the {most} characters that this model reads")));
+    if let Some(most) = entry
+        .max_prompt_characters
+        .filter(|most| prompt.chars().count() > *most as usize)
+    {
+        return Err(beyond(
+            "prompt",
+            &format!("has more than the {most} characters that this model reads"),
+        ));
     }
     let resolved = request.said.resolve(entry, USUAL)?;
-    let quality = request.quality.clone().or_else(|| entry.qualities.first().cloned());
-    let step = resolved.resolution.as_deref().map_or(Factor::ONE, |name| model.media.factor(name));
-    let grade = quality.as_deref().map_or(Factor::ONE, |name| model.media.factor(name));
+    let quality = request
+        .quality
+        .clone()
+        .or_else(|| entry.qualities.first().cloned());
+    let step = resolved
+        .resolution
+        .as_deref()
+        .map_or(Factor::ONE, |name| model.media.factor(name));
+    let grade = quality
+        .as_deref()
+        .map_or(Factor::ONE, |name| model.media.factor(name));
     Ok(Wish {
         task: match (&request.variation_of, &request.mask, request.images.is_empty()) {
             (Some(_), ..) => Task::Vary,
@@ -270,7 +309,11 @@ fn wish(model: &Model, request: &Request) -> Result<Wish, Error> {
 
 /// Pictures that go in, the mask last.
 fn inputs(request: &Request) -> impl Iterator<Item = &(String, String)> {
-    request.variation_of.iter().chain(&request.images).chain(&request.mask)
+    request
+        .variation_of
+        .iter()
+        .chain(&request.images)
+        .chain(&request.mask)
 }
 
 /// A mask is as large as what it masks.
@@ -280,9 +323,10 @@ fn check_mask(found: &[Found], has_mask: bool) -> Result<(), Error> {
     };
     let size = |found: &Found| (found.facts.width, found.facts.height);
     match found.first() {
-        Some(picture) if size(picture) != size(mask) => {
-            Err(crate::read::invalid("mask", "is not as large as the picture in 'image'"))
-        }
+        Some(picture) if size(picture) != size(mask) => Err(crate::read::invalid(
+            "mask",
+            "is not as large as the picture in 'image'",
+        )),
         _ => Ok(()),
     }
 }

@@ -6,6 +6,6 @@ mod service;
 mod wire;
 
 pub use records::Records;
-pub(crate) use records::{Answered, unavailable};
+pub(crate) use records::unavailable;
 pub use routes::routes;
 pub use wire::{JobRecord, JobReference};

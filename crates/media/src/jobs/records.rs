@@ -14,9 +14,9 @@ use tollgate_storage::{Job, StorageError, StorageErrorKind};
 use tollgate_types::{Error, ErrorCode, JobStatus, Retry, Timestamp, Unit, Usage};
 
 use super::wire::{JobRecord, JobReference};
+use crate::images;
 use crate::order::{self, Kept, Outcome};
 use crate::shelf::Shelf;
-use crate::images;
 
 /// Writes down what owners see of jobs.
 pub struct Records {
@@ -122,14 +122,19 @@ impl Records {
             let text = bytes.map(|(_, bytes)| STANDARD.encode(&bytes));
             piece.insert("b64_json".to_owned(), text.into());
         } else {
-            let address = self.shelf.address(origin, job.account, kept.media, Disposition::Inline);
+            let address = self
+                .shelf
+                .address(origin, job.account, kept.media, Disposition::Inline);
             let address = address.await.map_err(|error| unavailable(&error))?;
             // Past its time the address still says what was there; it answers 410.
             let gone = || format!("{origin}/v1/media/{}", kept.media);
             let ends = address.as_ref().map(|address| address.expires_at);
             answered.expires_at = [answered.expires_at, ends].into_iter().flatten().min();
             piece.insert("expires_at".to_owned(), ends.map(Timestamp::to_rfc3339).into());
-            piece.insert("url".to_owned(), address.map_or_else(gone, |address| address.url).into());
+            piece.insert(
+                "url".to_owned(),
+                address.map_or_else(gone, |address| address.url).into(),
+            );
         }
         piece.insert("width".to_owned(), kept.width.into());
         piece.insert("height".to_owned(), kept.height.into());

@@ -52,7 +52,9 @@ async fn get_job(
     Path(id): Path<String>,
     Query(query): Query<WaitQuery>,
 ) -> Result<Json<JobRecord>, ApiError> {
-    Ok(Json(service::get(&room, &origin, &caller, &id, query.decode()?).await?))
+    Ok(Json(
+        service::get(&room, &origin, &caller, &id, query.decode()?).await?,
+    ))
 }
 
 /// Follows a job: an event for everything that happens to it, until it has ended. With `Last-Event-ID` it goes on behind
@@ -105,5 +107,7 @@ async fn cancel_job(
     Path(id): Path<String>,
 ) -> Result<Json<JobRecord>, ApiError> {
     let clock = room.shelf.clock.clone();
-    Ok(Json(service::cancel(&room, &origin, &caller, &id, &*clock).await?))
+    Ok(Json(
+        service::cancel(&room, &origin, &caller, &id, &*clock).await?,
+    ))
 }

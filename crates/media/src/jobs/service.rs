@@ -28,7 +28,9 @@ pub(super) async fn get(
 ) -> Result<JobRecord, Error> {
     let id = parse(id)?;
     let waited = room.jobs.wait(caller.account_id(), id, None, wait).await;
-    let job = waited.map_err(|error| unavailable(&error))?.ok_or_else(|| unknown(id))?;
+    let job = waited
+        .map_err(|error| unavailable(&error))?
+        .ok_or_else(|| unknown(id))?;
     room.records.whole(origin, &job).await
 }
 
@@ -81,7 +83,9 @@ pub(super) async fn events(
 ) -> Result<impl Stream<Item = Bytes> + Send + use<>, Error> {
     let (id, account) = (parse(id)?, caller.account_id());
     let found = room.jobs.get(account, id).await;
-    found.map_err(|error| unavailable(&error))?.ok_or_else(|| unknown(id))?;
+    found
+        .map_err(|error| unavailable(&error))?
+        .ok_or_else(|| unknown(id))?;
     let follow = Follow {
         room: room.clone(),
         account,
@@ -110,7 +114,11 @@ impl Follow {
                 self.after = event.sequence;
                 return Some((written(self.id, &event), self));
             }
-            let read = self.room.jobs.events(self.account, self.id, self.after, BATCH).await;
+            let read = self
+                .room
+                .jobs
+                .events(self.account, self.id, self.after, BATCH)
+                .await;
             let events = read.ok()?;
             if !events.is_empty() {
                 self.ready = events.into_iter();
@@ -131,7 +139,11 @@ impl Follow {
 
     async fn wait(&self) -> Option<Job> {
         let after = Some(self.after);
-        self.room.jobs.wait(self.account, self.id, after, SILENCE).await.ok()?
+        self.room
+            .jobs
+            .wait(self.account, self.id, after, SILENCE)
+            .await
+            .ok()?
     }
 }
 
@@ -147,7 +159,10 @@ fn written(id: JobId, event: &JobEvent) -> Bytes {
     if let (Value::Object(data), Value::Object(more)) = (&mut data, more) {
         data.extend(more);
     }
-    Bytes::from(format!("id: {}\nevent: {}\ndata: {data}\n\n", event.sequence, event.kind))
+    Bytes::from(format!(
+        "id: {}\nevent: {}\ndata: {data}\n\n",
+        event.sequence, event.kind
+    ))
 }
 
 fn parse(id: &str) -> Result<JobId, Error> {

@@ -129,7 +129,10 @@ impl ListQuery {
             let message = "'status' is queued, in_progress, completed, failed, cancelled or expired.";
             JobStatus::parse(&name).ok_or_else(|| invalid("status", message))
         };
-        let id = |text: String| text.parse().map_err(|_| invalid("after", "'after' is not the id of a job."));
+        let id = |text: String| {
+            text.parse()
+                .map_err(|_| invalid("after", "'after' is not the id of a job."))
+        };
         let filter = JobFilter {
             kind: self.r#type,
             status: self.status.map(status).transpose()?,

@@ -55,16 +55,24 @@ async fn get_media(
     let media = &opened.media;
     let tag = format!("\"{}\"", hex(&media.sha256));
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    if text(IF_NONE_MATCH).is_some_and(|known| known == "*" || known.split(',').any(|one| one.trim() == tag)) {
+    if text(IF_NONE_MATCH).is_some_and(|known| known == "*" || known.split(',').any(|one| one.trim() == tag))
+    {
         return Ok(dressed(StatusCode::NOT_MODIFIED, Body::empty(), &opened, &tag)?);
     }
     let is_same = text(IF_RANGE).is_none_or(|known| known.trim() == tag);
-    let part = match text(RANGE).filter(|_| is_same).map(|range| wanted(range, media.bytes)) {
+    let part = match text(RANGE)
+        .filter(|_| is_same)
+        .map(|range| wanted(range, media.bytes))
+    {
         None | Some(Wanted::Whole) => None,
         Some(Wanted::Part(range)) => Some(range),
         Some(Wanted::Nothing) => return Ok(no_such_part(&opened, &tag)?),
     };
-    let status = if part.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
+    let status = if part.is_some() {
+        StatusCode::PARTIAL_CONTENT
+    } else {
+        StatusCode::OK
+    };
     let range = part.clone().unwrap_or(0..media.bytes);
     let body = match method == Method::HEAD {
         true => Body::empty(),
@@ -74,7 +82,12 @@ async fn get_media(
     let headers = response.headers_mut();
     headers.insert(CONTENT_LENGTH, HeaderValue::from(range.end - range.start));
     if part.is_some() {
-        let said = format!("bytes {}-{}/{}", range.start, range.end.saturating_sub(1), media.bytes);
+        let said = format!(
+            "bytes {}-{}/{}",
+            range.start,
+            range.end.saturating_sub(1),
+            media.bytes
+        );
         headers.insert(CONTENT_RANGE, value(said)?);
     }
     Ok(response)
@@ -95,7 +108,11 @@ fn dressed(status: StatusCode, body: Body, opened: &Opened, tag: &str) -> Result
     let headers = response.headers_mut();
     let plain = HeaderValue::from_static;
     headers.insert(CONTENT_TYPE, value(media.mime_type.clone())?);
-    let name = format!("{}; filename=\"{}\"", opened.disposition.as_str(), file_name(media));
+    let name = format!(
+        "{}; filename=\"{}\"",
+        opened.disposition.as_str(),
+        file_name(media)
+    );
     headers.insert(CONTENT_DISPOSITION, value(name)?);
     headers.insert(ETAG, value(tag.to_owned())?);
     headers.insert(ACCEPT_RANGES, plain("bytes"));
