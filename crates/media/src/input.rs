@@ -98,8 +98,8 @@ impl Finder<'_> {
                 mime_type: mime_type.into(),
             });
         }
-        if let Some(own) = self.own(address) {
-            return self.made_here(path, own, types).await;
+        if let Some(own) = self.named_here(path, address, types).await? {
+            return Ok(own);
         }
         let request = FetchRequest {
             url: address,
@@ -118,6 +118,19 @@ impl Finder<'_> {
             bytes: fetched.bytes,
             mime_type: fetched.media_type.into(),
         })
+    }
+
+    /// What an address of this service names; nothing when it is another's.
+    pub(crate) async fn named_here(
+        &self,
+        path: &str,
+        address: &str,
+        types: &[&str],
+    ) -> Result<Option<Source>, Error> {
+        match self.own(address) {
+            Some(own) => self.made_here(path, own, types).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Id and query of an address of this service.

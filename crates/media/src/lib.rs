@@ -13,6 +13,8 @@ pub mod outputs;
 mod read;
 pub mod shelf;
 mod sizes;
+mod submission;
+pub mod videos;
 
 use std::sync::Arc;
 
@@ -45,10 +47,16 @@ pub struct MediaRoom {
 
 /// What carries the jobs of this room out.
 pub fn handlers(studio: &Arc<Studio>) -> Vec<Arc<dyn Handler>> {
-    vec![Arc::new(making::Making::new(studio.clone(), images::Pictures))]
+    vec![
+        Arc::new(making::Making::new(studio.clone(), images::Pictures)),
+        Arc::new(making::Making::new(studio.clone(), videos::Films)),
+    ]
 }
 
 /// The routes of this room.
 pub fn routes() -> OpenApiRouter<MediaRoom> {
-    jobs::routes().merge(images::routes()).merge(outputs::routes())
+    jobs::routes()
+        .merge(images::routes())
+        .merge(videos::routes())
+        .merge(outputs::routes())
 }

@@ -60,6 +60,9 @@ pub(crate) struct Kept {
     /// Microseconds of a film.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) duration: Option<u64>,
+    /// How many of them were made by this job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) made: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) revised_prompt: Option<String>,
 }

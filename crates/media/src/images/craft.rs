@@ -174,6 +174,7 @@ impl Craft for Pictures {
             width: facts.width.unwrap_or_default(),
             height: facts.height.unwrap_or_default(),
             duration: None,
+            made: None,
             revised_prompt: None,
         })
     }

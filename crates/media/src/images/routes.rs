@@ -10,8 +10,9 @@ use tollgate_edge::{ApiError, ErrorBody, JsonBody, Origin, WorkCaller};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::service::{self, Answer, Asked, WINDOW};
+use super::service::{self, Answer, WINDOW};
 use super::wire::{GenerateImages, ImagesOrJob};
+use crate::submission::Asked;
 use crate::{MediaRoom, accepted};
 
 /// The routes of this group.
@@ -40,10 +41,10 @@ async fn generate_images(
         ctx: &ctx,
         caller,
         origin,
-        prefer: accepted::prefer_wait(&headers, WINDOW),
         body,
     };
-    Ok(match service::create(asked).await? {
+    let prefer = accepted::prefer_wait(&headers, WINDOW);
+    Ok(match service::create(asked, prefer).await? {
         Answer::Made(pictures) => Json(pictures).into_response(),
         Answer::Accepted(reference) => accepted::response(&reference),
     })

@@ -3,25 +3,24 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde_json::{Map, Value, json};
-use tollgate_accounts::Caller;
-use tollgate_billing::{Demand, Hold};
+use tollgate_billing::Demand;
 use tollgate_catalog::{Factor, Model, ModelKind};
 use tollgate_edge::RequestContext;
-use tollgate_pipeline::{CallRequest, Routed};
 use tollgate_storage::{Job, Media};
-use tollgate_types::{Error, ErrorCode, JobStatus, Unit, Usage};
+use tollgate_types::{Error, ErrorCode, JobId, JobStatus, Unit, Usage};
+use tollgate_upstream::ImageCall;
 
 use super::craft::{Format, Pictures, Task, Wish};
 use super::read::{self, Request};
 use crate::MediaRoom;
-use crate::input::{Finder, Found};
+use crate::input::Found;
 use crate::jobs::{JobReference, unavailable};
 use crate::making::Acceptance;
-use crate::order::{Head, Order};
+use crate::order::Order;
 use crate::read::beyond;
 use crate::sizes::Usual;
+use crate::submission::Asked;
 
 pub(super) const ENDPOINT: &str = "/v1/images/generations";
 /// The longest that a call is held open (contract, Limits).
@@ -43,36 +42,27 @@ pub(super) enum Answer {
     Made(Value),
 }
 
-/// A request, and who sends it.
-pub(super) struct Asked<'a> {
-    pub(super) room: &'a MediaRoom,
-    pub(super) ctx: &'a RequestContext,
-    pub(super) caller: Caller,
-    pub(super) origin: String,
-    /// How long the caller waits by its `prefer` header.
-    pub(super) prefer: Option<Duration>,
-    pub(super) body: Bytes,
-}
-
-pub(super) async fn create(asked: Asked<'_>) -> Result<Answer, Error> {
+/// Accepts a request and waits for it where its body or, for so long, its `prefer` header says so.
+pub(super) async fn create(asked: Asked<'_>, prefer: Option<Duration>) -> Result<Answer, Error> {
     let request = read::request(&asked.body)?;
-    let wait = match (request.sync, asked.prefer) {
+    let wait = match (request.sync, prefer) {
         (true, _) => Some(WINDOW),
         (false, prefer) => prefer,
     };
     asked.ctx.note_ignored(&request.ignored);
-    let account = asked.caller.account_id();
-    let (room, ctx, origin) = (asked.room, asked.ctx, asked.origin.clone());
-    let id = accept(asked, request).await?;
+    let id = accept(&asked, request).await?;
+    let Asked {
+        room, ctx, origin, ..
+    } = &asked;
     let Some(wait) = wait else {
         let created_at = ctx.accepted_at;
-        let reference = JobReference::new(&origin, id, super::KIND, JobStatus::Queued, created_at);
+        let reference = JobReference::new(origin, id, super::KIND, JobStatus::Queued, created_at);
         return Ok(Answer::Accepted(reference));
     };
-    let waited = room.jobs.wait(account, id, None, wait).await;
+    let waited = room.jobs.wait(asked.caller.account_id(), id, None, wait).await;
     let job = waited.map_err(|error| unavailable(&error))?;
     let job = job.ok_or_else(|| Error::internal(format!("{id} is not there")))?;
-    answer(room, ctx, &origin, &job).await
+    answer(room, ctx, origin, &job).await
 }
 
 /// What is answered to somebody who has waited.
@@ -115,109 +105,38 @@ fn usage(job: &Job) -> Value {
     Value::Object(said)
 }
 
-async fn accept(asked: Asked<'_>, request: Request) -> Result<tollgate_types::JobId, Error> {
-    let Asked {
-        room,
-        ctx,
-        caller,
-        origin,
-        ..
-    } = asked;
-    let studio = &room.studio;
-    let mut routed = route(room, &caller, request.model.as_deref())?;
+async fn accept(asked: &Asked<'_>, request: Request) -> Result<JobId, Error> {
+    let mut routed = asked.route(request.model.as_deref(), ModelKind::Image)?;
     let mut wish = wish(&routed.model, &request)?;
     let count = request.num_images.unwrap_or(1);
     let call = wish.call(1);
     routed.retain_makers(&call)?;
-    let texts: Vec<String> = [&request.prompt, &request.negative_prompt]
-        .into_iter()
-        .flatten()
-        .cloned()
-        .collect();
-    if let Some(policy) = studio.pipeline.policy().filter(|policy| policy.inspects_input()) {
-        policy.check_input(ctx.id, &texts).await?;
-    }
+    asked
+        .check_texts([&request.prompt, &request.negative_prompt])
+        .await?;
     let named: Vec<(String, String)> = inputs(&request).cloned().collect();
     let demand = demand(&routed.model, &wish, count, named.len());
-    let at = caller.account.time(ctx.accepted_at);
-    let (ledger, most) = (&*studio.pipeline.ledger, ctx.max_cost.amount());
-    Hold::check(ledger, caller.account_id(), &routed.model, &demand, most, at).await?;
-    let finder = Finder {
-        pipeline: &studio.pipeline,
-        shelf: &room.shelf,
-        account: caller.account_id(),
-        origin: &origin,
-    };
+    asked.check_balance(&routed.model, &demand).await?;
+    let finder = asked.finder();
     let found = finder.pictures(&named).await?;
     check_mask(&found, request.mask.is_some())?;
-    let kept = finder.keep(ctx.id, found).await?;
+    let kept = finder.keep(asked.ctx.id, found).await?;
     fill(&mut wish, &kept, request.mask.is_some());
-    let head = Head {
-        origin,
-        accepted_at: ctx.accepted_at,
-        mode: caller.mode.as_str().to_owned(),
-        ahead: caller.account.test_clock.unwrap_or_default(),
-        prices: routed
-            .model
-            .prices
-            .entries()
-            .map(|(name, price)| (name, price.nanos()))
-            .collect(),
-        metadata: request.metadata,
-    };
     let accepted = Acceptance {
-        ctx,
+        ctx: asked.ctx,
         order: Order {
-            head,
-            parts: parts(count, routed.most_at_once::<tollgate_upstream::ImageCall>()),
+            head: asked.head(&routed.model, request.metadata),
+            parts: parts(count, routed.most_at_once::<ImageCall>()),
             wish,
         },
-        request: CallRequest {
-            caller,
-            request: ctx.id,
-            accepted_at: ctx.accepted_at,
-            endpoint: ENDPOINT,
-            demand,
-            max_cost: most,
-            call,
-        },
+        request: asked.call(ENDPOINT, demand, call),
         routed,
     };
-    let accepted = studio.accept::<Pictures>(accepted).await;
+    let accepted = asked.room.studio.accept::<Pictures>(accepted).await;
     if accepted.is_err() {
-        room.shelf.discard(&kept).await;
+        asked.room.shelf.discard(&kept).await;
     }
     accepted
-}
-
-/// The model that the caller names, or else the usual one.
-fn route(room: &MediaRoom, caller: &Caller, named: Option<&str>) -> Result<Routed, Error> {
-    let pipeline = &room.studio.pipeline;
-    let usual;
-    let name = match named {
-        Some(name) => name,
-        None => {
-            let snapshot = pipeline.catalog.current();
-            let visible = if caller.is_test() {
-                snapshot.for_tests()
-            } else {
-                &snapshot
-            };
-            usual = visible.usual(ModelKind::Image).map(|model| model.id.clone());
-            usual.as_deref().ok_or_else(no_model)?
-        }
-    };
-    let routed = pipeline.route(caller, name)?;
-    if routed.model.kind == ModelKind::Image {
-        return Ok(routed);
-    }
-    let message = "This model makes no pictures. Its record in GET /v1/models names the endpoints it serves.";
-    Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"))
-}
-
-fn no_model() -> Error {
-    let message = "'model' is missing, and no model of this service makes pictures.";
-    Error::new(ErrorCode::MissingRequiredParameter, message).with_param("model")
 }
 
 /// What is asked for, if the model can do it.
@@ -338,7 +257,7 @@ fn fill(wish: &mut Wish, kept: &[Media], has_mask: bool) {
 }
 
 /// How many pieces each submission asks for.
-pub(crate) fn parts(count: u32, most: u32) -> Vec<u32> {
+fn parts(count: u32, most: u32) -> Vec<u32> {
     let most = most.max(1);
     let whole = std::iter::repeat_n(most, (count / most) as usize);
     whole.chain(Some(count % most).filter(|rest| *rest > 0)).collect()

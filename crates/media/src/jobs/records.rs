@@ -14,9 +14,9 @@ use tollgate_storage::{Job, StorageError, StorageErrorKind};
 use tollgate_types::{Error, ErrorCode, JobStatus, Retry, Timestamp, Unit, Usage};
 
 use super::wire::{JobRecord, JobReference};
-use crate::images;
 use crate::order::{self, Kept, Outcome};
 use crate::shelf::Shelf;
+use crate::{images, videos};
 
 /// Writes down what owners see of jobs.
 pub struct Records {
@@ -102,6 +102,7 @@ impl Records {
         }
         answered.body = match &*job.terms.kind {
             images::KIND => json!({"created": outcome.created_at.as_seconds(), "data": data}),
+            videos::KIND => film(&outcome, data),
             _ => Value::Null,
         };
         Ok(Some(answered))
@@ -144,6 +145,24 @@ impl Records {
         }
         Ok(Value::Object(piece))
     }
+}
+
+/// The result of a job that makes one film.
+fn film(outcome: &Outcome, data: Vec<Value>) -> Value {
+    let first = outcome.pieces.first();
+    let of_first = |name: &str| data.first().and_then(|piece| piece.get(name)).cloned();
+    let seconds = first
+        .and_then(|piece| piece.duration)
+        .map(|micros| micros as f64 / 1e6);
+    json!({
+        "video_url": of_first("url"),
+        "url": of_first("url"),
+        "duration": seconds,
+        "width": first.map(|piece| piece.width),
+        "height": first.map(|piece| piece.height),
+        "expires_at": of_first("expires_at"),
+        "data": data,
+    })
 }
 
 /// A handler's word is `phase` or `phase/queue position`.

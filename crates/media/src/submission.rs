@@ -1,0 +1,126 @@
+//! What requests for pictures and films go through alike before their job is accepted.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use tollgate_accounts::Caller;
+use tollgate_billing::{Demand, Hold};
+use tollgate_catalog::{Model, ModelKind};
+use tollgate_edge::RequestContext;
+use tollgate_pipeline::{CallRequest, Routed};
+use tollgate_types::{Error, ErrorCode};
+
+use crate::MediaRoom;
+use crate::input::Finder;
+use crate::order::Head;
+
+/// A request, and who sends it.
+pub(crate) struct Asked<'a> {
+    pub(crate) room: &'a MediaRoom,
+    pub(crate) ctx: &'a RequestContext,
+    pub(crate) caller: Caller,
+    /// Where the caller has reached the service.
+    pub(crate) origin: String,
+    pub(crate) body: Bytes,
+}
+
+impl Asked<'_> {
+    /// The model that the caller names, or else the usual one of its kind.
+    pub(crate) fn route(&self, named: Option<&str>, kind: ModelKind) -> Result<Routed, Error> {
+        let pipeline = &self.room.studio.pipeline;
+        let usual;
+        let name = match named {
+            Some(name) => name,
+            None => {
+                let snapshot = pipeline.catalog.current();
+                let visible = if self.caller.is_test() {
+                    snapshot.for_tests()
+                } else {
+                    &snapshot
+                };
+                usual = visible.usual(kind).map(|model| model.id.clone());
+                usual.as_deref().ok_or_else(no_model)?
+            }
+        };
+        let routed = pipeline.route(&self.caller, name)?;
+        match routed.model.kind == kind {
+            true => Ok(routed),
+            false => Err(wrong_kind()),
+        }
+    }
+
+    /// Refuses what the content policy forbids.
+    pub(crate) async fn check_texts(&self, texts: [&Option<String>; 2]) -> Result<(), Error> {
+        let policy = self.room.studio.pipeline.policy();
+        match policy.filter(|policy| policy.inspects_input()) {
+            Some(policy) => {
+                let texts: Vec<String> = texts.into_iter().flatten().cloned().collect();
+                policy.check_input(self.ctx.id, &texts).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses what the account cannot pay, before anything is fetched for it.
+    pub(crate) async fn check_balance(&self, model: &Model, demand: &Demand) -> Result<(), Error> {
+        let (caller, ctx) = (&self.caller, self.ctx);
+        let at = caller.account.time(ctx.accepted_at);
+        let ledger = &*self.room.studio.pipeline.ledger;
+        Hold::check(
+            ledger,
+            caller.account_id(),
+            model,
+            demand,
+            ctx.max_cost.amount(),
+            at,
+        )
+        .await
+    }
+
+    /// Finds what goes in.
+    pub(crate) fn finder(&self) -> Finder<'_> {
+        Finder {
+            pipeline: &self.room.studio.pipeline,
+            shelf: &self.room.shelf,
+            account: self.caller.account_id(),
+            origin: &self.origin,
+        }
+    }
+
+    /// What is kept of every request.
+    pub(crate) fn head(&self, model: &Model, metadata: Option<BTreeMap<String, String>>) -> Head {
+        let prices = model.prices.entries().map(|(name, price)| (name, price.nanos()));
+        Head {
+            origin: self.origin.clone(),
+            accepted_at: self.ctx.accepted_at,
+            mode: self.caller.mode.as_str().to_owned(),
+            ahead: self.caller.account.test_clock.unwrap_or_default(),
+            prices: prices.collect(),
+            metadata,
+        }
+    }
+
+    /// The call as the pipeline takes it.
+    pub(crate) fn call<C>(&self, endpoint: &'static str, demand: Demand, call: C) -> CallRequest<C> {
+        CallRequest {
+            caller: self.caller.clone(),
+            request: self.ctx.id,
+            accepted_at: self.ctx.accepted_at,
+            endpoint,
+            demand,
+            max_cost: self.ctx.max_cost.amount(),
+            call,
+        }
+    }
+}
+
+fn no_model() -> Error {
+    let message = "'model' is missing, and this service has no model that makes this.";
+    Error::new(ErrorCode::MissingRequiredParameter, message).with_param("model")
+}
+
+fn wrong_kind() -> Error {
+    let message =
+        "This model does not make this. Its record in GET /v1/models names the endpoints it serves.";
+    Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model")
+}

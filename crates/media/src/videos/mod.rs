@@ -1,0 +1,12 @@
+//! `POST /v1/videos/generations`: films from a prompt, from pictures, or that go on with another film (contract, choices J8
+//! and J9).
+
+mod craft;
+mod read;
+mod routes;
+mod service;
+mod source;
+mod wire;
+
+pub(crate) use craft::{Films, KIND};
+pub use routes::routes;

@@ -1,0 +1,242 @@
+//! The request, checked as far as the format goes. What the model can do is looked at when it is known.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use tollgate_types::{Error, ErrorCode};
+
+use crate::read::{Members, invalid, text};
+use crate::sizes::Said;
+
+/// Most pictures that any model is given.
+const MOST_INPUTS: usize = 16;
+/// Most characters of a prompt.
+const MOST_PROMPT: usize = 32_000;
+/// The largest number that every client's JSON keeps.
+const MOST_SEED: u64 = (1 << 53) - 1;
+/// Longest film, in seconds.
+const LONGEST: u64 = 600;
+
+/// A request.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Request {
+    pub(super) model: Option<String>,
+    pub(super) prompt: Option<String>,
+    pub(super) negative_prompt: Option<String>,
+    pub(super) template: Option<String>,
+    pub(super) said: Said,
+    pub(super) duration: Option<Duration>,
+    pub(super) audio: Option<bool>,
+    /// Paths and addresses of pictures that are no references by themselves.
+    pub(super) images: Vec<(String, String)>,
+    /// Those of subjects that are to appear.
+    pub(super) references: Vec<(String, String)>,
+    pub(super) extend_from: Option<Before>,
+    pub(super) mode: Option<String>,
+    pub(super) seed: Option<u64>,
+    pub(super) metadata: Option<BTreeMap<String, String>>,
+}
+
+/// What a film goes on with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    /// What a job has made.
+    Job(String),
+    /// What is at an address.
+    Address(String),
+}
+
+/// Reads a request.
+pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
+    let mut members = Members::read(body)?;
+    let said = Said {
+        size: members.text("size")?,
+        aspect_ratio: members.text("aspect_ratio")?,
+        resolution: members.text("resolution")?,
+    };
+    said.check()?;
+    let request = Request {
+        model: members.text("model")?,
+        prompt: prompt(&mut members, "prompt")?,
+        negative_prompt: prompt(&mut members, "negative_prompt")?,
+        template: members.text("template")?,
+        said,
+        duration: duration(&mut members)?,
+        audio: members.flag("generate_audio")?,
+        images: images(&mut members)?,
+        references: members.texts("reference_images", MOST_INPUTS)?,
+        extend_from: extend_from(&mut members)?,
+        mode: members.text("mode")?.filter(|mode| mode != "auto"),
+        seed: members.number("seed", 0, MOST_SEED)?,
+        metadata: members.metadata()?,
+    };
+    members.take("user");
+    members.end()?;
+    request.check()?;
+    Ok(request)
+}
+
+impl Request {
+    fn check(&self) -> Result<(), Error> {
+        if !self.references.is_empty() && !self.images.is_empty() {
+            let message = "cannot be combined with 'image': subjects are carried into a new scene, and a picture is its \
+                           first frame";
+            return Err(invalid("reference_images", message));
+        }
+        if self.extend_from.is_some() {
+            for (name, inputs) in [("image", &self.images), ("reference_images", &self.references)] {
+                if !inputs.is_empty() {
+                    return Err(invalid(
+                        name,
+                        "cannot be combined with 'extend_from', which says how the film begins",
+                    ));
+                }
+            }
+        }
+        let says_something = self.template.is_some() || self.extend_from.is_some() || !self.images.is_empty();
+        if self.prompt.is_none() && !says_something {
+            let message =
+                "'prompt' is missing: say what is to be seen, or send 'image', 'extend_from' or 'template'.";
+            return Err(Error::new(ErrorCode::MissingRequiredParameter, message).with_param("prompt"));
+        }
+        Ok(())
+    }
+}
+
+fn prompt(members: &mut Members, name: &'static str) -> Result<Option<String>, Error> {
+    let prompt = members.any_text(name)?.filter(|prompt| !prompt.trim().is_empty());
+    match prompt {
+        Some(prompt) if prompt.chars().count() > MOST_PROMPT => {
+            Err(invalid(name, &format!("has at most {MOST_PROMPT} characters")))
+        }
+        prompt => Ok(prompt),
+    }
+}
+
+/// Whole seconds; `seconds` is what other clients call it, and some send it as a text.
+fn duration(members: &mut Members) -> Result<Option<Duration>, Error> {
+    let Some((name, value)) = members.either("duration", "seconds")? else {
+        return Ok(None);
+    };
+    let number = match &value {
+        Value::String(text) => text
+            .trim()
+            .trim_end_matches('s')
+            .parse::<u64>()
+            .map_or(value.clone(), Value::from),
+        _ => value,
+    };
+    let seconds = crate::read::number(name, &number, 1, LONGEST)?;
+    Ok(Some(Duration::from_secs(seconds)))
+}
+
+/// `image`, its other name `image_url`, and `images`: one of them.
+fn images(members: &mut Members) -> Result<Vec<(String, String)>, Error> {
+    let one = members.either("image", "image_url")?;
+    let several = members.texts("images", MOST_INPUTS)?;
+    match (one, several.is_empty()) {
+        (Some(_), false) => Err(invalid("images", "cannot stand beside 'image': send one of them")),
+        (Some((name, value)), true) => Ok(vec![(name.to_owned(), text(name, value)?)]),
+        (None, _) => Ok(several),
+    }
+}
+
+fn extend_from(members: &mut Members) -> Result<Option<Before>, Error> {
+    let Some(value) = members.take("extend_from") else {
+        return Ok(None);
+    };
+    let Value::Object(mut before) = value else {
+        return Err(invalid(
+            "extend_from",
+            "is an object with 'job_id' or 'video_url'",
+        ));
+    };
+    let mut take = |name: &str| before.remove(name).filter(|value| !value.is_null());
+    let (job, address) = (take("job_id"), take("video_url"));
+    if let Some(unknown) = before.keys().next() {
+        let path = format!("extend_from.{}", unknown.chars().take(60).collect::<String>());
+        let message = format!("'{path}' is not a parameter: 'extend_from' has 'job_id' or 'video_url'.");
+        return Err(Error::new(ErrorCode::UnknownParameter, message).with_param(path));
+    }
+    match (job, address) {
+        (Some(job), None) => Ok(Some(Before::Job(text("extend_from.job_id", job)?))),
+        (None, Some(address)) => Ok(Some(Before::Address(text("extend_from.video_url", address)?))),
+        _ => Err(invalid(
+            "extend_from",
+            "has exactly one of 'job_id' and 'video_url'",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(body: &Value) -> Result<Request, Error> {
+        request(body.to_string().as_bytes())
+    }
+
+    #[test]
+    fn limits_have_two_sides() {
+        let pictures = |count: usize| vec!["https://a.example/p.png"; count];
+        for (mut body, is_good, param) in [
+            (json!({"duration": 1}), true, ""),
+            (json!({"duration": 600}), true, ""),
+            (json!({"duration": 0}), false, "duration"),
+            (json!({"duration": 601}), false, "duration"),
+            (json!({"duration": 2.5}), false, "duration"),
+            (json!({"seconds": "8"}), true, ""),
+            (json!({"seconds": "8s"}), true, ""),
+            (json!({"seconds": "long"}), false, "seconds"),
+            (json!({"seconds": 4, "duration": 4}), false, "seconds"),
+            (json!({"image": "i", "image_url": "i"}), false, "image_url"),
+            (json!({"image": "i", "images": ["i"]}), false, "images"),
+            (
+                json!({"image": "i", "reference_images": ["r"]}),
+                false,
+                "reference_images",
+            ),
+            (json!({"images": pictures(16)}), true, ""),
+            (json!({"images": pictures(17)}), false, "images"),
+            (json!({"extend_from": {"job_id": "j"}}), true, ""),
+            (json!({"extend_from": {"video_url": "v"}}), true, ""),
+            (json!({"extend_from": {}}), false, "extend_from"),
+            (json!({"extend_from": "j"}), false, "extend_from"),
+            (
+                json!({"extend_from": {"job_id": "j", "video_url": "v"}}),
+                false,
+                "extend_from",
+            ),
+            (json!({"extend_from": {"job_id": 5}}), false, "extend_from.job_id"),
+            (json!({"extend_from": {"job": "j"}}), false, "extend_from.job"),
+            (
+                json!({"extend_from": {"job_id": "j"}, "image": "i"}),
+                false,
+                "image",
+            ),
+            (
+                json!({"extend_from": {"job_id": "j"}, "reference_images": ["r"]}),
+                false,
+                "reference_images",
+            ),
+            (json!({"generate_audio": "no"}), false, "generate_audio"),
+            (json!({"mode": "auto"}), true, ""),
+            (json!({"fps": 24}), false, "fps"),
+        ] {
+            body["prompt"] = json!("a cat");
+            let found = read(&body);
+            assert_eq!(found.is_ok(), is_good, "{body} {found:?}");
+            if let Err(error) = found {
+                assert_eq!(error.param.as_deref(), Some(param), "{body}");
+            }
+        }
+        assert_eq!(
+            read(&json!({})).unwrap_err().code,
+            ErrorCode::MissingRequiredParameter
+        );
+        assert!(read(&json!({"extend_from": {"job_id": "j"}})).is_ok());
+    }
+}

@@ -1,0 +1,360 @@
+//! The use case: read, route, check against the model, fetch what goes in, accept the job.
+
+use std::time::Duration;
+
+use tollgate_billing::Demand;
+use tollgate_catalog::media::{parse_ratio, resolution, size_of};
+use tollgate_catalog::{Factor, MediaEntry, Model, ModelKind};
+use tollgate_pipeline::Routed;
+use tollgate_storage::Media;
+use tollgate_types::{Error, JobStatus};
+
+use super::craft::{Films, KIND, Task, Wish};
+use super::read::{self, Request};
+use super::source::{self, Beginning};
+use crate::input::Found;
+use crate::jobs::JobReference;
+use crate::making::Acceptance;
+use crate::order::Order;
+use crate::read::{beyond, invalid};
+use crate::sizes::{Said, Usual};
+use crate::submission::Asked;
+
+pub(super) const ENDPOINT: &str = "/v1/videos/generations";
+/// How long a film is where neither caller nor model says it.
+const USUAL_DURATION: u32 = 5;
+/// Steps of size where the model says nothing.
+const USUAL: Usual = Usual {
+    grain: 2,
+    resolution: Some("720p"),
+    ratio: Some("16:9"),
+};
+/// The factor of sound.
+const AUDIO: &str = tollgate_catalog::media::AUDIO;
+
+pub(super) async fn create(asked: Asked<'_>) -> Result<JobReference, Error> {
+    let request = read::request(&asked.body)?;
+    accept(&asked, request).await
+}
+
+async fn accept(asked: &Asked<'_>, request: Request) -> Result<JobReference, Error> {
+    let mut routed = asked.route(request.model.as_deref(), ModelKind::Video)?;
+    let entry = routed.model.media.entry.clone();
+    let mut inputs = sorted(&entry, &request)?;
+    let mut wish = wish(&routed.model, &request, inputs.task)?;
+    asked
+        .check_texts([&request.prompt, &request.negative_prompt])
+        .await?;
+    let demand = demand(&wish);
+    asked.check_balance(&routed.model, &demand).await?;
+    let finder = asked.finder();
+    let mut found = finder.pictures(&inputs.pictures).await?;
+    if let Some(before) = &request.extend_from {
+        let beginning = source::beginning(asked.room, &finder, before).await?;
+        like(&mut wish, &entry, &request.said, &beginning);
+        found = begin(&mut wish, &mut inputs, &mut routed, beginning)?;
+    }
+    let call = wish.call();
+    routed.retain_makers(&call)?;
+    let kept = finder.keep(asked.ctx.id, found).await?;
+    fill(&mut wish, &inputs, &kept);
+    let accepted = Acceptance {
+        ctx: asked.ctx,
+        order: Order {
+            head: asked.head(&routed.model, request.metadata),
+            parts: vec![1],
+            wish,
+        },
+        request: asked.call(ENDPOINT, demand, call),
+        routed,
+    };
+    match asked.room.studio.accept::<Films>(accepted).await {
+        Ok(id) => {
+            let created_at = asked.ctx.accepted_at;
+            Ok(JobReference::new(
+                &asked.origin,
+                id,
+                KIND,
+                JobStatus::Queued,
+                created_at,
+            ))
+        }
+        Err(error) => {
+            asked.room.shelf.discard(&kept).await;
+            Err(error)
+        }
+    }
+}
+
+/// What goes in, and what it is for.
+struct Inputs {
+    task: Task,
+    pictures: Vec<(String, String)>,
+}
+
+/// Two pictures or more are subjects on a model that knows those; a single one is the first frame.
+fn sorted(entry: &MediaEntry, request: &Request) -> Result<Inputs, Error> {
+    let knows_references = match entry.max_references {
+        Some(most) => most > 0,
+        None => entry.modes.is_empty() || entry.modes.iter().any(|mode| mode == "r2v"),
+    };
+    let (task, name, pictures) = match (&request.references[..], &request.images[..]) {
+        ([], []) if request.extend_from.is_some() => (Task::Extend, "extend_from", &request.images),
+        ([], []) => (Task::FromText, "prompt", &request.images),
+        ([], [_]) => (Task::FromImage, "image", &request.images),
+        ([], _) => (Task::FromReferences, "images", &request.images),
+        _ => (Task::FromReferences, "reference_images", &request.references),
+    };
+    if task == Task::FromReferences {
+        if !knows_references {
+            return Err(beyond(
+                name,
+                "are subjects that are to appear, which this model does not know",
+            ));
+        }
+        let sent = pictures.len();
+        if let Some(most) = entry.max_references.filter(|most| sent > *most as usize) {
+            return Err(beyond(
+                name,
+                &format!("has {sent} pictures, and this model takes at most {most}"),
+            ));
+        }
+    }
+    let task = match (&request.mode, task) {
+        (None, task) => task,
+        (Some(mode), task) => by_mode(entry, mode, task)?,
+    };
+    let usual = task.mode();
+    let known = |mode: &&String| **mode == usual;
+    // A model that lists the usual names lists what it can do.
+    let lists_usual = entry
+        .modes
+        .iter()
+        .any(|mode| ["t2v", "i2v", "r2v"].contains(&mode.as_str()));
+    if request.mode.is_none()
+        && task != Task::Extend
+        && lists_usual
+        && !entry.modes.iter().any(|mode| known(&mode))
+    {
+        return Err(beyond(
+            name,
+            &format!(
+                "asks for {usual}, and this model's modes are {}",
+                entry.modes.join(", ")
+            ),
+        ));
+    }
+    Ok(Inputs {
+        task,
+        pictures: pictures.clone(),
+    })
+}
+
+/// What is asked for by its name must fit what goes in.
+fn by_mode(entry: &MediaEntry, mode: &str, task: Task) -> Result<Task, Error> {
+    if !entry.modes.is_empty() && !entry.modes.iter().any(|known| known == mode) {
+        let what = format!("is not one of the model's: auto, {}", entry.modes.join(", "));
+        return Err(beyond("mode", &what));
+    }
+    let fits = match (mode, task) {
+        ("t2v", Task::FromText)
+        | ("i2v", Task::FromImage)
+        | ("r2v", Task::FromReferences | Task::FromImage) => true,
+        ("t2v" | "i2v" | "r2v", _) => false,
+        _ => true,
+    };
+    match (fits, mode) {
+        (true, "r2v") => Ok(Task::FromReferences),
+        (true, _) => Ok(task),
+        (false, "t2v") => Err(invalid("mode", "is 't2v', which takes no pictures and no film")),
+        (false, "i2v") => Err(invalid(
+            "mode",
+            "is 'i2v', which needs exactly one picture in 'image'",
+        )),
+        (false, _) => Err(invalid(
+            "mode",
+            "is 'r2v', which needs pictures in 'reference_images'",
+        )),
+    }
+}
+
+/// What is asked for, if the model can do it.
+fn wish(model: &Model, request: &Request, task: Task) -> Result<Wish, Error> {
+    let entry = &model.media.entry;
+    if request.negative_prompt.is_some() && entry.negative_prompts == Some(false) {
+        return Err(beyond("negative_prompt", "is nothing that this model can do"));
+    }
+    let prompt = request.prompt.clone().unwrap_or_default();
+    if let Some(most) = entry
+        .max_prompt_characters
+        .filter(|most| prompt.chars().count() > *most as usize)
+    {
+        return Err(beyond(
+            "prompt",
+            &format!("has more than the {most} characters that this model reads"),
+        ));
+    }
+    let duration = match request.duration {
+        Some(asked) => {
+            let fits = |seconds: &u32| asked == Duration::from_secs(u64::from(*seconds));
+            if !entry.durations.is_empty() && !entry.durations.iter().any(fits) {
+                let known: Vec<String> = entry.durations.iter().map(u32::to_string).collect();
+                let what = format!("is not one of the model's, in seconds: {}", known.join(", "));
+                return Err(beyond("duration", &what));
+            }
+            asked
+        }
+        None => Duration::from_secs(u64::from(
+            entry.durations.first().copied().unwrap_or(USUAL_DURATION),
+        )),
+    };
+    if request.audio == Some(true) && entry.audio == Some(false) {
+        return Err(beyond(
+            "generate_audio",
+            "is true, and this model's films are silent",
+        ));
+    }
+    let resolved = request.said.resolve(entry, USUAL)?;
+    let step = resolved.resolution.unwrap_or_else(|| "720p".into());
+    if task == Task::FromReferences
+        && let Some(most) = &entry.max_reference_resolution
+        && pixels(&step) > pixels(most)
+    {
+        return Err(beyond(
+            "resolution",
+            &format!("is larger than {most}, the most of this model with references"),
+        ));
+    }
+    let size = resolved
+        .size
+        .map_or((1_280, 720), |size| (size.width, size.height));
+    let audio = request.audio.unwrap_or(entry.audio != Some(false));
+    let sound = if audio {
+        model.media.factor(AUDIO)
+    } else {
+        Factor::ONE
+    };
+    Ok(Wish {
+        task,
+        mode: request.mode.clone(),
+        prompt,
+        negative_prompt: request.negative_prompt.clone(),
+        image: None,
+        references: Vec::new(),
+        before: None,
+        is_joined: false,
+        duration,
+        size: even(size),
+        aspect_ratio: resolved
+            .aspect_ratio
+            .map_or_else(|| ratio_of(size), |ratio| ratio.to_string()),
+        resolution: step.to_string(),
+        audio,
+        seed: request.seed,
+        each: model.media.factor(&step).times(sound).of(1_000_000),
+    })
+}
+
+fn pixels(step: &str) -> u64 {
+    resolution(step).map_or(0, |step| {
+        let (width, height) = size_of(step, (16, 9), 2);
+        u64::from(width) * u64::from(height)
+    })
+}
+
+/// Films have even sides.
+fn even((width, height): (u32, u32)) -> (u32, u32) {
+    (width + width % 2, height + height % 2)
+}
+
+fn ratio_of((width, height): (u32, u32)) -> String {
+    let mut divisor = (width, height);
+    while divisor.1 > 0 {
+        divisor = (divisor.1, divisor.0 % divisor.1);
+    }
+    let divisor = divisor.0.max(1);
+    format!("{}:{}", width / divisor, height / divisor)
+}
+
+/// A film that goes on has the shape of what it goes on with, as far as the model has it, unless another is asked for.
+fn like(wish: &mut Wish, entry: &MediaEntry, said: &Said, beginning: &Beginning) {
+    if said.size.is_some() || said.aspect_ratio.is_some() {
+        return;
+    }
+    let facts = match beginning {
+        Beginning::Picture(picture) => &picture.facts,
+        Beginning::Film { film, .. } => &film.facts,
+    };
+    let (Some(width), Some(height)) = (facts.width, facts.height) else {
+        return;
+    };
+    let log = |(width, height): (u32, u32)| (f64::from(width) / f64::from(height.max(1))).ln();
+    let wanted = log((width, height));
+    let shapes = entry
+        .aspect_ratios
+        .iter()
+        .filter_map(|text| Some((text, parse_ratio(text)?)));
+    let far = |ratio: (u32, u32)| (log(ratio) - wanted).abs();
+    let nearest = shapes.min_by(|(_, one), (_, other)| far(*one).total_cmp(&far(*other)));
+    let (Some((name, ratio)), Some(step)) = (nearest, resolution(&wish.resolution)) else {
+        return;
+    };
+    wish.aspect_ratio.clone_from(name);
+    wish.size = even(size_of(step, ratio, USUAL.grain));
+}
+
+/// Where some provider goes on with films itself it is left to it; else the gateway has the model begin with the last frame
+/// and puts both together.
+fn begin(
+    wish: &mut Wish,
+    inputs: &mut Inputs,
+    routed: &mut Routed,
+    beginning: Beginning,
+) -> Result<Vec<Found>, Error> {
+    match beginning {
+        Beginning::Picture(picture) => {
+            wish.task = Task::FromImage;
+            inputs.task = Task::FromImage;
+            Ok(vec![picture])
+        }
+        Beginning::Film { film, last_frame } => {
+            let is_native = routed.retain_makers(&wish.call()).is_ok();
+            if is_native {
+                return Ok(vec![film]);
+            }
+            wish.task = Task::FromImage;
+            wish.is_joined = true;
+            Ok(vec![film, last_frame])
+        }
+    }
+}
+
+/// What was kept, in its place.
+fn fill(wish: &mut Wish, inputs: &Inputs, kept: &[Media]) {
+    let mut ids = kept.iter().map(|media| media.id);
+    match inputs.task {
+        Task::FromText => {}
+        Task::FromImage => wish.image = ids.next(),
+        Task::FromReferences => wish.references = ids.collect(),
+        Task::Extend => {
+            wish.before = ids.next();
+            wish.image = ids.next();
+        }
+    }
+}
+
+/// The most that it can consume: nothing but film is charged.
+fn demand(wish: &Wish) -> Demand {
+    Demand {
+        text_bytes: (wish.prompt.len() + wish.negative_prompt.as_ref().map_or(0, String::len)) as u64,
+        tokens: 0,
+        messages: 1,
+        media_bytes: 0,
+        images: 0,
+        max_tokens: Some(0),
+        reasoning_budget: 0,
+        n: 1,
+        caches_for_an_hour: false,
+        made: wish.most(),
+    }
+}
