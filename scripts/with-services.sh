@@ -10,8 +10,8 @@
 #   3. a server of our own from Debian's packages (installed when absent) on a free port, with its data in a
 #      temporary folder; it is stopped and removed at the end.
 # TOLLGATE_OWN_SERVICES=1 skips the second. Tests that stop Redis start one of their own by the name redis-server or
-# valkey-server, which is installed when absent. So are libfaketime, by which tests set the clock of one process, and the
-# server of S3's protocol that tests start (s3-server.sh).
+# valkey-server, which is installed when absent. So are libfaketime, by which tests set the clock of one process, ffmpeg and
+# espeak-ng, by which films and speech are made, and the server of S3's protocol that tests start (s3-server.sh).
 set -euo pipefail
 
 # Debian 12's major version; its package archive holds no other.
@@ -187,6 +187,11 @@ fi
 if ! compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null; then
   install_package libfaketime "install libfaketime where Debian does: /usr/lib/…/faketime"
 fi
+for program in ffmpeg espeak-ng; do
+  if ! command -v "$program" >/dev/null; then
+    install_package "$program" "install $program"
+  fi
+done
 "$(dirname "${BASH_SOURCE[0]}")/s3-server.sh"
 export TEST_PG_URL TEST_REDIS_URL
 status=0

@@ -93,7 +93,7 @@ impl FilmSpec {
     }
 
     /// Refuses what is not made. Odd sides are refused and not rounded: a film is as large as was asked for, or is not made.
-    fn check(&self, stills: usize) -> Result<()> {
+    pub fn check(&self, stills: usize) -> Result<()> {
         let Dimensions { width, height } = self.size;
         if width % 2 == 1 || height % 2 == 1 {
             return Err(Error::Input(format!(

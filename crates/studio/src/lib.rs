@@ -4,6 +4,7 @@
 //! Suggested reading order: [`error`], [`tools`], [`process`], [`picture`], [`draw`](mod@draw), [`probe`], [`film`],
 //! [`frame`], [`join`], [`speech`].
 
+mod blend;
 pub mod draw;
 pub mod error;
 pub mod film;

@@ -1,4 +1,5 @@
-//! `[[sim tokens=20 delay=50 pace=5 reason=8 tool=NAME:{json} error=CODE cut=EVENT refuse]]` in the last user message.
+//! `[[sim tokens=20 delay=50 pace=5 reason=8 tool=NAME:{json} error=CODE cut=EVENT refuse size=WxH]]` in the last user
+//! message, or in the prompt of a picture or a film.
 
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub(super) struct Script {
     pub(super) cut: Option<Cut>,
     /// Whether to refuse.
     pub(super) refuse: bool,
+    /// How large a picture or a film is, whatever was asked for.
+    pub(super) size: Option<(u32, u32)>,
 }
 
 /// A tool call that is asked for.
@@ -94,7 +97,7 @@ pub(super) fn read(message: &str) -> Result<(Script, String), String> {
 const OPENING: &str = "[[sim";
 const CLOSING: &str = "]]";
 const HELP: &str = "The parts are tokens=N delay=MS pace=MS reason=N tool=NAME or tool=NAME:{json} error=CODE \
-                    cut=N|start|usage|end refuse, separated by spaces and closed by ]].";
+                    cut=N|start|usage|end refuse size=WxH, separated by spaces and closed by ]].";
 
 impl Script {
     /// Takes one part off the front and answers what follows it.
@@ -116,6 +119,10 @@ impl Script {
                     "end" => Cut::BeforeEnd,
                     number => Cut::After(number.parse().ok()?),
                 });
+            }
+            "size" => {
+                let (width, height) = value.split_once('x')?;
+                self.size = Some((width.parse().ok()?, height.parse().ok()?));
             }
             "refuse" if value.is_empty() => self.refuse = true,
             _ => return None,

@@ -6,11 +6,14 @@ mod calls;
 mod embeddings;
 mod failure;
 mod grammar;
+mod images;
 mod logprobs;
 mod pattern;
 mod schema;
 mod stream;
+mod ticket;
 mod tokens;
+mod videos;
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -19,15 +22,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::sleep;
 use tollgate_formats::openai_completions::BEYOND_CHAT;
+use tollgate_studio::Tools;
+use tollgate_types::clock::SystemClock;
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
-use tollgate_types::{ErrorCode, Format};
+use tollgate_types::{Clock, ErrorCode, Format};
 use tollgate_upstream::{
-    CallContext, CountProvider, EmbedProvider, ListedModel, Payload, Provider, TextAnswer, TextCall,
-    TextProvider, TextReply, UpstreamError,
+    CallContext, CountProvider, EmbedProvider, ImageCall, ListedModel, Maker, Payload, Provider, TextAnswer,
+    TextCall, TextProvider, TextReply, UpstreamError, VideoCall,
 };
 
 use answer::Answer;
 use grammar::Script;
+use ticket::Cancelled;
 
 use crate::crossing;
 
@@ -44,12 +50,26 @@ const CREATED: i64 = 1_767_225_600;
 #[derive(Debug)]
 pub struct Simulator {
     id: Arc<str>,
+    /// With what films are made.
+    tools: Tools,
+    clock: Arc<dyn Clock>,
+    cancelled: Cancelled,
 }
 
 impl Simulator {
     /// The simulator of this configuration block.
     pub fn new(id: Arc<str>) -> Self {
-        Self { id }
+        Self::with(id, Tools::find(), Arc::new(SystemClock::default()))
+    }
+
+    /// The same with these programs and by this clock.
+    pub fn with(id: Arc<str>, tools: Tools, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            id,
+            tools,
+            clock,
+            cancelled: Cancelled::default(),
+        }
     }
 }
 
@@ -175,6 +195,14 @@ impl Provider for Simulator {
     }
 
     fn embeddings(&self) -> Option<&dyn EmbedProvider> {
+        Some(self)
+    }
+
+    fn images(&self) -> Option<&dyn Maker<ImageCall>> {
+        Some(self)
+    }
+
+    fn videos(&self) -> Option<&dyn Maker<VideoCall>> {
         Some(self)
     }
 

@@ -13,7 +13,7 @@ use tollgate_upstream::{UpstreamCause, UpstreamErrorKind};
 
 use super::*;
 
-fn context() -> CallContext {
+pub(super) fn context() -> CallContext {
     CallContext {
         request: RequestId::from_u128(7),
         permit: Permit::Free("test"),

@@ -7,7 +7,7 @@ fn script(text: &str) -> (Script, String) {
 #[test]
 fn every_part_is_read_in_any_order() {
     let text = "before [[sim refuse cut=7 error=overloaded tool=look_up:{\"a\": [[1, 2]], \"b\": \"]] x\"} tool=other \
-                reason=8 pace=5 delay=50 tokens=20]] after";
+                reason=8 pace=5 delay=50 tokens=20 size=640x480]] after";
     let (script, said) = script(text);
     let expected = Script {
         tokens: Some(20),
@@ -27,6 +27,7 @@ fn every_part_is_read_in_any_order() {
         error: Some(ErrorCode::Overloaded),
         cut: Some(Cut::After(7)),
         refuse: true,
+        size: Some((640, 480)),
     };
     assert_eq!(script, expected);
     assert_eq!(said, "before after");
@@ -68,6 +69,9 @@ fn what_is_not_understood_is_named_by_its_place_and_not_repeated() {
         ("[[sim error=secret_error]]", 1),
         ("[[sim cut=secret]]", 1),
         ("[[sim refuse=secret]]", 1),
+        ("[[sim size=640]]", 1),
+        ("[[sim size=640x]]", 1),
+        ("[[sim size=-1x5]]", 1),
         ("[[sim tool=]]", 1),
         ("[[sim tool=name:{secret]]", 1),
         ("[[sim delay=1", 1),
