@@ -30,7 +30,7 @@ pub fn routes() -> OpenApiRouter<MediaRoom> {
 /// Opens an object by its signed address, as the results of jobs have it. It needs no key. A part of it is answered to
 /// `range`. After the address's time it is 410: poll the job for a new one.
 #[utoipa::path(
-    get, head, path = "/v1/media/{media_id}", tag = "Jobs", operation_id = "get_media",
+    get, path = "/v1/media/{media_id}", tag = "Jobs", operation_id = "get_media",
     params(
         ("media_id" = String, Path, description = "As the address has it"),
         ("exp" = i64, Query, description = "When the address ends"),
