@@ -458,6 +458,7 @@ async fn accept(storage: &Storage, number: u128, account: AccountId) {
         kind: Arc::from("image.generation"),
         body: Vec::new(),
         start_by: None,
+        webhook: None,
     };
     let accepted = storage
         .jobs

@@ -178,6 +178,7 @@ impl Shop {
             kind: Arc::from(KIND),
             body: body.as_bytes().to_vec(),
             start_by: None,
+            webhook: None,
         };
         let hold = NewHold {
             id: HoldId::from_u128(number),
