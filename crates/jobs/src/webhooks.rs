@@ -196,9 +196,10 @@ fn event_id(job: JobId) -> String {
 
 /// A job as whoever has accepted it is told of it.
 fn reference(job: &Job) -> Value {
-    let error = job.error.as_ref().map(|error| {
-        json!({"code": error.code.as_str(), "message": error.message, "param": error.param})
-    });
+    let error = job
+        .error
+        .as_ref()
+        .map(|error| json!({"code": error.code.as_str(), "message": error.message, "param": error.param}));
     json!({
         "job_id": job.terms.id,
         "object": "job",

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
-use tollgate_accounts::{Admins, KeyShape, Keys, KeysConfig, Limiter, MediaAddresses, TokenShape, Vault, WebhookSecrets};
+use tollgate_accounts::{
+    Admins, KeyShape, Keys, KeysConfig, Limiter, MediaAddresses, TokenShape, Vault, WebhookSecrets,
+};
 use tollgate_backends::postgres::LeaseConfig;
 use tollgate_backends::{postgres, sqlite};
 use tollgate_billing::test_clock::TestClocks;

@@ -75,7 +75,9 @@ fn column<'r, T>(row: Option<&'r SqliteRow>, name: &str) -> Result<Option<T>>
 where
     T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
 {
-    row.map(|row| row.try_get(name)).transpose().map_err(storage_error)
+    row.map(|row| row.try_get(name))
+        .transpose()
+        .map_err(storage_error)
 }
 
 /// Every statement of this file.

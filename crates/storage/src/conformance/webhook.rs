@@ -55,10 +55,7 @@ fn numbers(leased: &[LeasedDelivery]) -> Vec<u128> {
 }
 
 async fn delivery(storage: &Storage, account: AccountId, number: u128) -> Option<Delivery> {
-    let found = storage
-        .webhooks
-        .delivery(account, JobId::from_u128(number))
-        .await;
+    let found = storage.webhooks.delivery(account, JobId::from_u128(number)).await;
     found.unwrap()
 }
 
@@ -190,10 +187,7 @@ pub async fn sent_again_until_it_arrives_or_is_given_up(factory: Factory) {
         (DeliveryState::Delivered, Some(at(8)), None)
     );
     let failed = delivery(&storage, account, 2).await.unwrap();
-    assert_eq!(
-        (failed.state, failed.delivered_at),
-        (DeliveryState::Failed, None)
-    );
+    assert_eq!((failed.state, failed.delivered_at), (DeliveryState::Failed, None));
     assert_eq!(failed.failure.as_deref(), Some("the answer is 410"));
     assert_eq!(claimed(&storage, claim(900_000)).await, []);
 }
