@@ -8,6 +8,7 @@ pub mod limits;
 pub mod secret;
 pub mod signed_url;
 pub mod vault;
+pub mod webhook;
 
 pub use admins::Admins;
 pub use keys::{Caller, KeyError, Keys, KeysConfig};
@@ -15,3 +16,4 @@ pub use limits::{LimitHeaders, Limiter, TokenReservation};
 pub use secret::{KeyShape, Pepper, SecretKey, TokenShape};
 pub use signed_url::{Disposition, MediaAddresses, Refusal, SignedAddress, SigningKey};
 pub use vault::{SealError, Vault};
+pub use webhook::{WebhookSecret, WebhookSecrets};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use sqlx::FromRow;
 use tollgate_storage::{
-    Job, JobError, JobEvent, JobLease, JobStep, LeasedJob, NewHold, NewJob, Result, Settlement, StorageError,
-    StorageErrorKind,
+    Job, JobError, JobEvent, JobLease, JobStep, LeasedDelivery, LeasedJob, NewHold, NewJob, Result,
+    Settlement, StorageError, StorageErrorKind,
 };
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
@@ -14,11 +14,13 @@ use tollgate_types::{
 };
 
 use crate::rows::{corrupt, id_from, quantity_from, version_from};
+use crate::webhooks::attempts_from;
 
 pub(crate) const INSERT: &str = "INSERT INTO job (account_id, id, key_id, request_id, hold_id, held, price_version, kind, \
-    model, status, phase, body, start_by, due_at, created_at, cancel_requested, epoch, deaths, last_event, usage) \
-    SELECT id, $2, $3, $4, $5, $6, $7, $8, $9, 'queued', '', $10, $11, $12, $12, 0, 0, 0, 0, '{}' FROM account \
-    WHERE id = $1";
+    model, status, phase, body, start_by, due_at, created_at, cancel_requested, epoch, deaths, last_event, usage, \
+    webhook, webhook_state) \
+    SELECT id, $2, $3, $4, $5, $6, $7, $8, $9, 'queued', '', $10, $11, $12, $12, 0, 0, 0, 0, '{}', \
+    $13, CASE WHEN $13 IS NULL THEN NULL ELSE 'pending' END FROM account WHERE id = $1";
 pub(crate) const GET: &str = "SELECT * FROM job WHERE account_id = $1 AND id = $2";
 pub(crate) const LIST: &str = "SELECT * FROM job WHERE account_id = $1 AND id < $2 AND kind = COALESCE($3, kind) \
     AND status = COALESCE($4, status) ORDER BY id DESC LIMIT $5";
@@ -76,8 +78,8 @@ pub(crate) const REQUEST_CANCEL: &str = "UPDATE job SET cancel_requested = 1 WHE
     AND status = 'in_progress' RETURNING *";
 pub(crate) const OVERDUE: &str = "SELECT account_id, id FROM job WHERE status = 'queued' AND start_by <= $1 \
     ORDER BY start_by LIMIT $2";
-pub(crate) const ENDED: &str =
-    "SELECT account_id, id FROM job WHERE completed_at < $1 ORDER BY completed_at LIMIT $2";
+pub(crate) const ENDED: &str = "SELECT account_id, id FROM job WHERE completed_at < $1 \
+    AND COALESCE(webhook_state, '') <> 'pending' ORDER BY completed_at LIMIT $2";
 pub(crate) const FORGET: [&str; 3] = [
     "DELETE FROM job_event WHERE account_id = $1 AND job_id = $2",
     "DELETE FROM job_step WHERE account_id = $1 AND job_id = $2",
@@ -142,6 +144,7 @@ macro_rules! bind_job {
             .bind($job.body.clone())
             .bind($job.start_by.map(tollgate_types::Timestamp::as_micros))
             .bind($hold.created_at.as_micros())
+            .bind($job.webhook.clone())
     };
 }
 
@@ -265,9 +268,20 @@ pub(crate) struct JobColumns {
     estimated: Option<i64>,
     provider: Option<String>,
     first_at: Option<i64>,
+    webhook: Option<Vec<u8>>,
+    webhook_attempts: i64,
 }
 
 impl JobColumns {
+    /// The job of which somebody is told that it has ended.
+    pub(crate) fn delivery(self) -> Result<LeasedDelivery> {
+        let attempt = attempts_from(self.webhook_attempts)?;
+        Ok(LeasedDelivery {
+            job: Job::try_from(self)?,
+            attempt,
+        })
+    }
+
     /// The job with its lease; its steps are read apart.
     pub(crate) fn leased(self) -> Result<LeasedJob> {
         let worker = self.worker.as_deref().map(id_from).transpose()?;
@@ -338,6 +352,7 @@ impl TryFrom<JobColumns> for Job {
                 kind: columns.kind.into(),
                 body: columns.body,
                 start_by: columns.start_by.map(Timestamp::from_micros),
+                webhook: columns.webhook,
             },
             account: AccountId::from_u128(id_from(&columns.account_id)?),
             key: key.map(KeyId::from_u128),

@@ -18,3 +18,4 @@ pub mod s3;
 mod schema;
 pub mod sqlite;
 mod top_ups;
+mod webhooks;

@@ -6,10 +6,11 @@ use tollgate_types::{AccountId, Credits, NoticeId, Timestamp};
 
 use crate::rows::{corrupt, id_from};
 
+// The column `secret` is not read any more: an account has one, whether it has an alert or not.
 pub(crate) const SET_ALERT: &str = "INSERT INTO balance_alert (account_id, below, webhook, email, secret, is_low) \
-    SELECT id, $2, $3, $4, $5, $6 FROM account WHERE id = $1 \
+    SELECT id, $2, $3, $4, 1, $5 FROM account WHERE id = $1 \
     ON CONFLICT (account_id) DO UPDATE SET below = excluded.below, webhook = excluded.webhook, \
-    email = excluded.email, secret = excluded.secret, is_low = excluded.is_low";
+    email = excluded.email, is_low = excluded.is_low";
 pub(crate) const DELETE_ALERT: &str = "DELETE FROM balance_alert WHERE account_id = $1";
 pub(crate) const ALERT: &str = "SELECT * FROM balance_alert WHERE account_id = $1";
 pub(crate) const ALERTS: &str =
@@ -51,7 +52,6 @@ macro_rules! set_alert {
                 .bind(alert.below.nanos())
                 .bind(alert.webhook)
                 .bind(alert.email)
-                .bind(i64::from(alert.secret))
                 .bind(i64::from(alert.is_low)),
         }
     }};
@@ -81,7 +81,6 @@ pub(crate) struct AlertColumns {
     below: i64,
     webhook: Option<String>,
     email: Option<String>,
-    secret: i64,
     is_low: i64,
 }
 
@@ -89,13 +88,11 @@ impl TryFrom<AlertColumns> for BalanceAlert {
     type Error = StorageError;
 
     fn try_from(columns: AlertColumns) -> Result<BalanceAlert> {
-        let secret = u32::try_from(columns.secret);
         Ok(BalanceAlert {
             account: AccountId::from_u128(id_from(&columns.account_id)?),
             below: Credits::from_nanos(columns.below),
             webhook: columns.webhook,
             email: columns.email,
-            secret: secret.map_err(|_| corrupt(format!("a secret of number {}", columns.secret)))?,
             is_low: columns.is_low != 0,
         })
     }

@@ -6,11 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::hmac;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
-use tollgate_accounts::Vault;
+use tollgate_accounts::WebhookSecrets;
 use tollgate_storage::{BalanceAlert, Channel, Notice, NoticeOutcome, NoticeState, Storage, StorageError};
 use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Clock, Credits, Error, NoticeId, Timestamp};
@@ -45,8 +42,8 @@ const fn minutes(count: u64) -> Duration {
 pub struct Notices {
     /// Everything that is kept.
     pub storage: Storage,
-    /// Makes the secrets that posts are signed with.
-    pub vault: Vault,
+    /// What posts are signed with.
+    pub secrets: WebhookSecrets,
     /// Posts.
     pub poster: Arc<dyn Poster>,
     /// Sends mail, if there is a server for it.
@@ -91,33 +88,19 @@ impl Notices {
             let checked = mailer.check(mailbox);
             checked.map_err(|error| invalid("email", format!("'{mailbox}': {error}.")))?;
         }
-        let before = self
-            .storage
-            .notices
-            .alert(account)
-            .await
-            .map_err(Error::internal)?;
-        let secret = before.as_ref().map_or(1, |alert| alert.secret);
         let alert = BalanceAlert {
             account,
             below: wish.below,
             webhook: wish.webhook,
             email: wish.email,
-            secret: secret.saturating_add(u32::from(wish.new_secret && before.is_some())),
             is_low: false,
         };
         let set = self.storage.notices.set_alert(account, Some(alert.clone())).await;
         set.map_err(no_such_account)?;
+        if wish.new_secret {
+            self.secrets.renew(account).await.map_err(no_such_account)?;
+        }
         Ok(alert)
-    }
-
-    /// The secret that an account's posts are signed with, as libraries want it.
-    pub fn secret(&self, alert: &BalanceAlert) -> String {
-        format!("whsec_{}", STANDARD.encode(self.key(alert.account, alert.secret)))
-    }
-
-    fn key(&self, account: AccountId, number: u32) -> [u8; 32] {
-        self.vault.webhook_key(account, number)
     }
 
     /// Looks at the balances of those who want to be told, and sends what is due. A failure is logged and the next pass
@@ -230,19 +213,14 @@ impl Notices {
     }
 
     async fn post(&self, notice: &Notice) -> Result<(), NotifyError> {
-        let alert = self.storage.notices.alert(notice.account).await;
-        let alert = alert.map_err(|error| NotifyError::for_now(error.to_string()))?;
-        let alert = alert.ok_or_else(|| NotifyError::for_good("nobody wants to be told any more"))?;
-        let (id, at) = (notice.id.to_string(), self.clock.now().as_seconds());
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.key(notice.account, alert.secret));
-        let signed = hmac::sign(&key, format!("{id}.{at}.{}", notice.body).as_bytes());
+        let alert = self.storage.notices.alert(notice.account).await.map_err(away)?;
+        if alert.is_none() {
+            return Err(NotifyError::for_good("nobody wants to be told any more"));
+        }
+        let secret = self.secrets.of(notice.account).await.map_err(away)?;
         let post = Post {
             url: notice.address.clone(),
-            headers: vec![
-                ("webhook-id", id),
-                ("webhook-timestamp", at.to_string()),
-                ("webhook-signature", format!("v1,{}", STANDARD.encode(signed))),
-            ],
+            headers: secret.headers(&notice.id.to_string(), self.clock.now(), &notice.body),
             body: notice.body.clone().into(),
         };
         self.poster.post(&post).await
@@ -266,6 +244,11 @@ impl Notices {
         };
         mailer.send(&mail).await
     }
+}
+
+/// Storage does not answer; it may later.
+fn away(error: StorageError) -> NotifyError {
+    NotifyError::for_now(error.to_string())
 }
 
 /// Before when what was told is not kept any more.

@@ -1,10 +1,11 @@
 //! Durable jobs. A room accepts a job and answers its reference; a worker carries it out by the handler of its kind, here or
 //! in another process, and again after a crash. Nothing here knows what a kind does.
 //!
-//! Suggested reading order: [`handler`], [`worker`], [`watch`].
+//! Suggested reading order: [`handler`], [`worker`], [`watch`], [`webhooks`].
 
 pub mod handler;
 mod watch;
+pub mod webhooks;
 pub mod worker;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use tollgate_storage::{
 use tollgate_types::{AccountId, JobId, Timestamp};
 
 pub use handler::{Handler, Progress, Ran, Work};
+pub use webhooks::{JobRenderer, Webhooks};
 pub use worker::{Worker, WorkerSettings};
 
 use watch::Watch;
@@ -73,8 +75,10 @@ impl Jobs {
     /// [`JobStore::cancel`]; who carries the job out in this process hears of it at once.
     pub async fn cancel(&self, account: AccountId, id: JobId, at: Timestamp) -> Result<JobCancel> {
         let cancelled = self.store.cancel(account, id, at).await?;
-        if let JobCancel::Requested(_) = cancelled {
-            self.watch.cancel(id);
+        match &cancelled {
+            JobCancel::Requested(_) => self.watch.cancel(id),
+            JobCancel::Cancelled(job) => self.watch.ended(job.terms.webhook.is_some()),
+            JobCancel::Ended(_) => {}
         }
         self.watch.tell(id);
         Ok(cancelled)

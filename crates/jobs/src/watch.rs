@@ -13,6 +13,8 @@ use tollgate_types::JobId;
 pub(crate) struct Watch {
     /// A job was accepted.
     pub(crate) accepted: Notify,
+    /// Somebody may have to be told that a job has ended.
+    pub(crate) due: Notify,
     waiting: Mutex<HashMap<JobId, watch::Sender<()>>>,
     running: Mutex<HashMap<JobId, CancellationToken>>,
 }
@@ -53,6 +55,13 @@ impl Watch {
     /// The job is not carried out here any more.
     pub(crate) fn stop(&self, id: JobId) {
         lock(&self.running).remove(&id);
+    }
+
+    /// A job has ended, and perhaps somebody is to be told.
+    pub(crate) fn ended(&self, tells: bool) {
+        if tells {
+            self.due.notify_one();
+        }
     }
 
     /// Tells who carries the job out that its caller does not want it any more.

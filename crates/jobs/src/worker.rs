@@ -109,6 +109,9 @@ impl Worker {
         let store = &*self.jobs.store;
         let ended = async {
             let expired = store.expire(now, BATCH).await?;
+            if expired > 0 {
+                self.jobs.watch.due.notify_one();
+            }
             let forgotten = store.sweep(now.minus(self.settings.retention), BATCH).await?;
             Ok::<_, StorageError>((expired, forgotten))
         };
@@ -192,13 +195,13 @@ impl Worker {
     }
 
     async fn carry_out(&self, leased: LeasedJob, cancelled: CancellationToken) {
-        let lease = leased.lease;
+        let (lease, tells) = (leased.lease, leased.job.terms.webhook.is_some());
         let ran = tokio::select! {
             ran = self.handled(leased, cancelled) => ran,
             () = self.abort.cancelled() => Ok(Ran::Later(Duration::ZERO)),
         };
         let written = match ran {
-            Ok(Ran::Ended(end)) => self.finish(lease, *end).await,
+            Ok(Ran::Ended(end)) => self.finish(lease, tells, *end).await,
             Ok(Ran::Later(pause)) => self.release(lease, pause).await,
             Err(error) if error.kind == StorageErrorKind::Conflict => Err(error),
             Err(error) => {
@@ -257,10 +260,13 @@ impl Worker {
     }
 
     /// What has ended is written down, however long storage is away: as long as the lease lasts it is tried again.
-    async fn finish(&self, lease: JobLease, end: JobEnd) -> Result<()> {
+    async fn finish(&self, lease: JobLease, tells: bool, end: JobEnd) -> Result<()> {
         loop {
             match self.jobs.finish(lease, end.clone()).await {
-                Ok(_) => return Ok(()),
+                Ok(_) => {
+                    self.jobs.watch.ended(tells);
+                    return Ok(());
+                }
                 Err(error)
                     if matches!(
                         error.kind,

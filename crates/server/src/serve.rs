@@ -201,6 +201,7 @@ pub fn app(
         usage: domains.storage.usage.clone(),
         subscriptions: domains.storage.subscriptions.clone(),
         top_ups: domains.top_ups.clone(),
+        webhook_secrets: domains.webhook_secrets.clone(),
         clock: domains.clock.clone(),
     };
     let health = Health {
@@ -339,6 +340,9 @@ async fn start_background(
         };
         tokio::select! { () = chores => {}, () = stopped => {} }
     });
+
+    // It ends by itself when it is told to stop, so that what was sent is noted.
+    tasks.spawn(services.webhooks.clone().run(stop.clone()));
 
     let (flags, config, services, stop) = (flags.clone(), config.clone(), services.clone(), stop.clone());
     tasks.spawn(async move {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
-use tollgate_accounts::{Admins, KeyShape, Keys, KeysConfig, Limiter, MediaAddresses, TokenShape, Vault};
+use tollgate_accounts::{
+    Admins, KeyShape, Keys, KeysConfig, Limiter, MediaAddresses, TokenShape, Vault, WebhookSecrets,
+};
 use tollgate_backends::postgres::LeaseConfig;
 use tollgate_backends::{postgres, sqlite};
 use tollgate_billing::test_clock::TestClocks;
@@ -13,6 +15,7 @@ use tollgate_billing::{Notices, Plans, TopUps};
 use tollgate_catalog::Catalog;
 use tollgate_edge::Gate;
 use tollgate_inference::responses::{Background, Kept};
+use tollgate_jobs::webhooks::{self, References, Webhooks};
 use tollgate_jobs::{Handler, Jobs, Worker};
 use tollgate_media::{Records, Shelf, Studio};
 use tollgate_pipeline::{MediaSources, Pipeline, Providers};
@@ -60,6 +63,8 @@ pub struct Domains {
     pub admins: Arc<Admins>,
     /// Seals what is kept for tenants.
     pub vault: Vault,
+    /// What posts to accounts are signed with.
+    pub webhook_secrets: WebhookSecrets,
     /// Plans that can be subscribed to.
     pub plans: Arc<Plans>,
     /// Sells credits, if they are sold.
@@ -110,6 +115,8 @@ pub struct Services {
     pub records: Arc<Records>,
     /// Carries jobs out, of every kind.
     pub worker: Arc<Worker>,
+    /// Tells who wants to know that a job has ended.
+    pub webhooks: Arc<Webhooks>,
     /// Who is calling.
     pub gate: Arc<Gate>,
 }
@@ -175,9 +182,10 @@ async fn domains_with(
         let (clock, ids) = (clock.clone(), ids.clone());
         Arc::new(TopUps::new(provider, settings, storage.clone(), clock, ids))
     });
+    let webhook_secrets = WebhookSecrets::new(storage.webhooks.clone(), vault.clone());
     let notices = Notices {
         storage: storage.clone(),
-        vault: vault.clone(),
+        secrets: webhook_secrets.clone(),
         poster: Arc::new(egress(config, &http)),
         mailer,
         sender: config.file.service.slug.clone(),
@@ -200,6 +208,7 @@ async fn domains_with(
         keys,
         admins: Arc::new(admins),
         vault,
+        webhook_secrets,
         catalog: Arc::default(),
         roster: Roster::default(),
         limiter,
@@ -247,6 +256,17 @@ fn egress(config: &Config, http: &Arc<HttpClient>) -> EgressClient {
     let settings = EgressSettings {
         allow: config.egress.clone(),
         most_at_once: config.file.egress.most_at_once,
+        ..EgressSettings::default()
+    };
+    EgressClient::new(settings, Arc::new(SystemResolver), http.clone())
+}
+
+/// The client for those who are told that a job has ended: who does not answer keeps nobody else waiting for long.
+fn post_office(config: &Config, http: &Arc<HttpClient>) -> EgressClient {
+    let settings = EgressSettings {
+        allow: config.egress.clone(),
+        most_at_once: webhooks::AT_ONCE,
+        total: webhooks::PATIENCE,
         ..EgressSettings::default()
     };
     EgressClient::new(settings, Arc::new(SystemResolver), http.clone())
@@ -321,6 +341,15 @@ pub fn services(
         handlers,
         config.worker_settings(),
     );
+    let webhooks = Arc::new(Webhooks {
+        jobs: domains.jobs.clone(),
+        store: domains.storage.webhooks.clone(),
+        secrets: domains.webhook_secrets.clone(),
+        vault: domains.vault.clone(),
+        poster: Arc::new(post_office(config, &http)),
+        renderer: Arc::new(References),
+        clock: domains.clock.clone(),
+    });
     Services {
         domains,
         providers,
@@ -331,6 +360,7 @@ pub fn services(
         studio,
         records,
         worker,
+        webhooks,
         gate,
     }
 }

@@ -30,6 +30,8 @@ pub struct NewJob {
     pub body: Vec<u8>,
     /// When it is too late to begin it.
     pub start_by: Option<Timestamp>,
+    /// An address that is told when it has ended. It may be sealed.
+    pub webhook: Option<Vec<u8>>,
 }
 
 /// Why a job has no result, as its callers are told.
@@ -288,6 +290,6 @@ pub trait JobStore: Send + Sync {
     /// Ends jobs that nobody has begun in time, at most `limit`; answers how many. They cost nothing.
     async fn expire(&self, now: Timestamp, limit: u32) -> Result<u64>;
 
-    /// Forgets jobs that have ended before then, at most `limit`; answers how many.
+    /// Forgets jobs that have ended before then and of which nobody is to be told any more, at most `limit`; answers how many.
     async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64>;
 }

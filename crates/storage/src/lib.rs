@@ -27,6 +27,7 @@ pub mod response;
 pub mod subscription;
 pub mod top_up;
 pub mod usage;
+pub mod webhook;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -70,6 +71,7 @@ pub use subscription::{
 };
 pub use top_up::{AutoTopUp, TopUp, TopUpChange, TopUpKind, TopUpState, TopUpStore};
 pub use usage::{Coverage, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
+pub use webhook::{Delivery, DeliveryClaim, DeliveryOutcome, DeliveryState, LeasedDelivery, WebhookStore};
 
 /// What every storage method answers.
 pub type Result<T> = std::result::Result<T, StorageError>;
@@ -113,6 +115,8 @@ pub struct Storage {
     pub idempotency: Arc<dyn IdempotencyStore>,
     /// Work that goes on after its request was answered.
     pub jobs: Arc<dyn JobStore>,
+    /// Who is told that it has ended.
+    pub webhooks: Arc<dyn WebhookStore>,
     /// What others have changed.
     pub news: Arc<dyn NewsSource>,
     /// The engine as a whole.

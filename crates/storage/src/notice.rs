@@ -16,8 +16,6 @@ pub struct BalanceAlert {
     pub webhook: Option<String>,
     /// A mailbox.
     pub email: Option<String>,
-    /// The number of the secret that posts are signed with.
-    pub secret: u32,
     /// Whether it was low when it was looked at last: it is told once, until it was not low again.
     pub is_low: bool,
 }

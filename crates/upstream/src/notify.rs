@@ -65,7 +65,7 @@ impl std::error::Error for NotifyError {}
 /// Posts to addresses that strangers wrote, of which it decides which may be reached at all.
 #[async_trait]
 pub trait Poster: Send + Sync {
-    /// Whether an address is one that could be posted to; nobody is asked.
+    /// Whether an address is one that could be posted to, as far as its spelling says; nobody is asked.
     fn check(&self, url: &str) -> Result<(), NotifyError>;
 
     /// Posts, and answers when the other side has said that it has it. Redirects are not followed.

@@ -33,6 +33,7 @@ mod subscription;
 mod top_up;
 mod unsettled;
 mod usage;
+mod webhook;
 
 use std::fmt;
 use std::sync::Arc;
@@ -141,6 +142,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         provider_subscriptions: Arc::new(provider_subscription::ProviderSubscriptions(pool.clone())),
         idempotency: Arc::new(idempotency::Idempotency(pool.clone())),
         jobs: Arc::new(job::Jobs(node.clone())),
+        webhooks: Arc::new(webhook::Webhooks(pool.clone())),
         news,
         engine: Arc::new(PostgresEngine(node)),
     })

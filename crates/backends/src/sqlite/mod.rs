@@ -39,6 +39,7 @@ mod statements;
 mod subscription;
 mod top_up;
 mod usage;
+mod webhook;
 mod work;
 mod writer;
 
@@ -137,6 +138,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         provider_subscriptions: Arc::new(engine.clone()),
         idempotency: Arc::new(engine.clone()),
         jobs: Arc::new(engine.clone()),
+        webhooks: Arc::new(engine.clone()),
         news: Arc::new(NoNews),
         engine: Arc::new(engine),
     })
@@ -153,6 +155,7 @@ async fn start(
     database::migrate(&mut connection).await?;
     idempotency::abandon(&mut connection).await?;
     job::abandon(&mut connection).await?;
+    webhook::abandon(&mut connection).await?;
     let recovered = recover::recover(&mut connection, &config.journal_dir, &*config.clock).await?;
     let journal = Arc::new(Journal::create(JournalConfig {
         dir: config.journal_dir,

@@ -17,7 +17,7 @@ use super::database::migrate;
 use super::statements::BatchWriter;
 use super::{
     Sqlite, SqliteConfig, account, admin, audit, audit_log, chain, idempotency, job, key, ledger, lot, media,
-    member, notice, price, recover, refund, report, response, subscription, usage,
+    member, notice, price, recover, refund, report, response, subscription, usage, webhook,
 };
 
 async fn schema() -> SqliteConnection {
@@ -62,6 +62,8 @@ fn statements() -> Vec<Arc<str>> {
         crate::provider_subscriptions::STATEMENTS,
         crate::top_ups::STATEMENTS,
         usage::STATEMENTS,
+        webhook::STATEMENTS,
+        crate::webhooks::STATEMENTS,
     ];
     let fixed = fixed.into_iter().flatten().map(|statement| Arc::from(*statement));
     fixed.chain(BatchWriter::new().statements()).collect()

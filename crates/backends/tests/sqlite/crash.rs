@@ -8,7 +8,9 @@ use std::time::Duration;
 use tollgate_backends::sqlite::open;
 use tollgate_storage::conformance::Books;
 use tollgate_storage::refund::refund_id;
-use tollgate_storage::{HoldOutcome, JobClaim, JobEnd, LedgerAccount, NewHold, NewJob, NewRefund, Storage};
+use tollgate_storage::{
+    DeliveryClaim, HoldOutcome, JobClaim, JobEnd, LedgerAccount, NewHold, NewJob, NewRefund, Storage,
+};
 use tollgate_types::clock::ManualClock;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, JobId, JobStatus, Usage, WorkerId};
@@ -433,6 +435,36 @@ fn the_end_of_a_job_says_how_its_hold_is_resolved() {
     });
 }
 
+/// The process died after a job had ended: somebody is told of it all the same, and of what was on its way.
+#[test]
+fn who_was_to_be_told_is_told_after_a_crash() {
+    let directory = Directory::new();
+    block_on(async {
+        let storage = directory.path().open().await.unwrap();
+        let id = funded(&storage, 1, 1000).await;
+        for number in 2..=3 {
+            accept(&storage, number, id).await;
+            let job = JobId::from_u128(number);
+            storage.jobs.cancel(id, job, at(1)).await.unwrap();
+        }
+        let claim = |limit| DeliveryClaim {
+            now: at(1),
+            until: at(60),
+            limit,
+            per_account: 9,
+        };
+        assert_eq!(storage.webhooks.claim(claim(1)).await.unwrap().len(), 1);
+        let crashed = directory.crash("crashed");
+        let opened = crashed.open().await.unwrap();
+        let due = opened.webhooks.claim(claim(9)).await.unwrap();
+        let mut attempts: Vec<u32> = due.iter().map(|leased| leased.attempt).collect();
+        attempts.sort_unstable();
+        assert_eq!(attempts, [1, 2]);
+        opened.engine.close().await.unwrap();
+        storage.engine.close().await.unwrap();
+    });
+}
+
 /// A hold that was taken for a job, and the job was not kept.
 #[test]
 fn a_hold_without_its_job_is_void() {
@@ -458,6 +490,7 @@ async fn accept(storage: &Storage, number: u128, account: AccountId) {
         kind: Arc::from("image.generation"),
         body: Vec::new(),
         start_by: None,
+        webhook: Some(b"https://example.com".to_vec()),
     };
     let accepted = storage
         .jobs

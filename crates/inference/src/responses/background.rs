@@ -115,6 +115,7 @@ pub(super) async fn accept(
         kind: Arc::from(KIND),
         body: seal(vault, caller.account_id(), id, &order)?,
         start_by: None,
+        webhook: None,
     };
     let pipeline = pipeline.accepting(jobs.clone(), job);
     let admission = admit(&pipeline, ctx, prepared.routed, prepared.request).await?;

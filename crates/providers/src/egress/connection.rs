@@ -169,10 +169,29 @@ async fn connect(client: &EgressClient, target: &Target) -> Result<Stream, Fetch
     Err(cause)
 }
 
+/// Whether something may be dialled, as far as that is known before a name is looked up.
+pub(super) fn may_be_dialled(client: &EgressClient, target: &Target) -> bool {
+    let port = target.port();
+    let literal = match target.host() {
+        Host::Ipv4(address) => IpAddr::V4(address),
+        Host::Ipv6(address) => IpAddr::V6(address),
+        Host::Domain(_) => return is_known_port(client, port),
+    };
+    is_fit(client, SocketAddr::new(unwrapped(literal), port))
+}
+
+fn is_known_port(client: &EgressClient, port: u16) -> bool {
+    is_web_port(port) || client.settings.allow.iter().any(|rule| rule.has_port(port))
+}
+
+fn is_fit(client: &EgressClient, address: SocketAddr) -> bool {
+    (is_web_port(address.port()) && is_public(address.ip())) || is_allowed(client, address)
+}
+
 /// The host's addresses that may be dialled; at least one.
 async fn vetted(client: &EgressClient, target: &Target) -> Result<Vec<SocketAddr>, FetchError> {
     let port = target.port();
-    if !is_web_port(port) && !client.settings.allow.iter().any(|rule| rule.has_port(port)) {
+    if !is_known_port(client, port) {
         return Err(FetchError::NotAnAddress);
     }
     let found = match target.host() {
@@ -183,7 +202,7 @@ async fn vetted(client: &EgressClient, target: &Target) -> Result<Vec<SocketAddr
     let fit: Vec<SocketAddr> = found
         .into_iter()
         .map(|address| SocketAddr::new(unwrapped(address), port))
-        .filter(|address| (is_web_port(port) && is_public(address.ip())) || is_allowed(client, *address))
+        .filter(|address| is_fit(client, *address))
         .collect();
     if fit.is_empty() {
         return Err(unreachable(format_args!(

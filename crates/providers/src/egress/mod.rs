@@ -120,10 +120,11 @@ impl Fetcher for EgressClient {
 #[async_trait]
 impl Poster for EgressClient {
     fn check(&self, url: &str) -> Result<(), NotifyError> {
-        let parsed = Target::parse(url);
-        parsed
-            .map(drop)
-            .map_err(|error| NotifyError::for_good(error.to_string()))
+        let target = Target::parse(url).map_err(|error| NotifyError::for_good(error.to_string()))?;
+        match connection::may_be_dialled(self, &target) {
+            true => Ok(()),
+            false => Err(NotifyError::for_good("is not one that may be reached from here")),
+        }
     }
 
     async fn post(&self, post: &Post) -> Result<(), NotifyError> {

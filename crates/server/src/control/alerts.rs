@@ -130,11 +130,14 @@ pub(super) async fn carry_out(domains: &Domains, command: AlertCommand) -> Resul
                 new_secret,
             };
             let alert = domains.notices.set_alert(account, wish).await?;
-            Ok(Reply::Alert(Some(view(domains, alert))))
+            Ok(Reply::Alert(Some(view(domains, alert).await?)))
         }
         AlertCommand::Show { account } => {
             let alert = store.alert(account).await.map_err(Error::internal)?;
-            Ok(Reply::Alert(alert.map(|alert| view(domains, alert))))
+            Ok(Reply::Alert(match alert {
+                Some(alert) => Some(view(domains, alert).await?),
+                None => None,
+            }))
         }
         AlertCommand::Stop { account } => {
             let stopped = store.set_alert(account, None).await;
@@ -152,14 +155,15 @@ pub(super) async fn carry_out(domains: &Domains, command: AlertCommand) -> Resul
     }
 }
 
-fn view(domains: &Domains, alert: BalanceAlert) -> AlertView {
-    let secret = domains.notices.secret(&alert);
-    AlertView {
+async fn view(domains: &Domains, alert: BalanceAlert) -> Result<AlertView, Error> {
+    let secret = domains.webhook_secrets.of(alert.account).await;
+    let secret = secret.map_err(Error::internal)?.reveal();
+    Ok(AlertView {
         account: alert.account,
         below: alert.below,
         webhook_secret: alert.webhook.as_ref().map(|_| secret),
         webhook: alert.webhook,
         email: alert.email,
         is_low: alert.is_low,
-    }
+    })
 }

@@ -124,9 +124,19 @@ impl Scene {
             .header("authorization", format!("Bearer {}", tenant.key))
             .header("content-type", "application/json")
             .body(Body::from(body.to_string()));
+        self.send(request.unwrap()).await
+    }
+
+    pub async fn get(&self, tenant: &Tenant, path: &str) -> Answer {
+        let request = Request::get(path)
+            .header("authorization", format!("Bearer {}", tenant.key))
+            .body(Body::empty());
+        self.send(request.unwrap()).await
+    }
+
+    async fn send(&self, request: Request<Body>) -> Answer {
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let response = self.app.serve(peer, request.unwrap()).await;
-        answer(response).await
+        answer(self.app.serve(peer, request).await).await
     }
 
     /// Gives every model but the one that reasons other prices in the settings file.

@@ -28,7 +28,7 @@ use crate::ledger::books::{ACCOUNT, Books, ENGINES, Engine, START, VERSION};
 const KIND: &str = "test.print";
 /// What a page costs.
 const PAGE: i64 = 7;
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A provider that counts what it is asked for, by the key under which it is asked.
 #[derive(Default)]
@@ -133,28 +133,40 @@ impl Handler for Printing {
     }
 }
 
-struct Shop {
-    books: Books,
-    jobs: Arc<Jobs>,
-    clock: Arc<ManualClock>,
+/// Where jobs are accepted and carried out.
+pub struct Shop {
+    pub books: Books,
+    pub jobs: Arc<Jobs>,
+    pub clock: Arc<ManualClock>,
     printer: Arc<Printer>,
 }
 
+/// A job whose body says what happens to it.
+pub fn page(number: u128, body: &str) -> NewJob {
+    NewJob {
+        id: JobId::from_u128(number),
+        kind: Arc::from(KIND),
+        body: body.as_bytes().to_vec(),
+        start_by: None,
+        webhook: None,
+    }
+}
+
 /// A worker that runs. Aborting its task is the death of its process.
-struct Running {
+pub struct Running {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl Running {
-    async fn stop(self) {
+    pub async fn stop(self) {
         self.stop.cancel();
         self.task.await.unwrap();
     }
 }
 
 impl Shop {
-    async fn open(engine: Engine) -> Self {
+    pub async fn open(engine: Engine) -> Self {
         let books = Books::open(engine).await;
         books.fund(ACCOUNT, 1_000).await;
         books
@@ -173,12 +185,11 @@ impl Shop {
     }
 
     async fn accept(&self, number: u128, body: &str) -> JobId {
-        let job = NewJob {
-            id: JobId::from_u128(number),
-            kind: Arc::from(KIND),
-            body: body.as_bytes().to_vec(),
-            start_by: None,
-        };
+        self.accept_job(page(number, body)).await
+    }
+
+    pub async fn accept_job(&self, job: NewJob) -> JobId {
+        let (id, number) = (job.id, job.id.as_u128());
         let hold = NewHold {
             id: HoldId::from_u128(number),
             account: ACCOUNT,
@@ -194,10 +205,10 @@ impl Shop {
         };
         let accepted = self.jobs.accept(job, hold).await.unwrap();
         assert!(matches!(accepted, HoldOutcome::Held { .. }), "{accepted:?}");
-        JobId::from_u128(number)
+        id
     }
 
-    fn start(&self, number: u128, drain: Duration) -> Running {
+    pub fn start(&self, number: u128, drain: Duration) -> Running {
         let settings = WorkerSettings {
             drain,
             ..WorkerSettings::default()
@@ -234,7 +245,7 @@ impl Shop {
         self.clock.advance(Duration::from_secs(31));
     }
 
-    async fn close(self, revenue: i128) {
+    pub async fn close(self, revenue: i128) {
         let report = check_ledger(&*self.books.storage.ledger, true).await.unwrap();
         assert!(report.faults.is_empty(), "{:?}", report.faults);
         assert_eq!((report.revenue, report.open_holds), (revenue, 0));

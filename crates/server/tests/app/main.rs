@@ -12,3 +12,4 @@ mod kept;
 mod ledger;
 mod left_out;
 mod sealed;
+mod webhooks;

@@ -12,21 +12,22 @@ use crate::{
     JobStep, LeasedJob, LedgerAccount, NewJob, NewJobEvent, Storage, StorageErrorKind,
 };
 
-fn job(number: u128) -> NewJob {
+pub(super) fn job(number: u128) -> NewJob {
     NewJob {
         id: JobId::from_u128(number),
         kind: Arc::from("image.generation"),
         body: format!("what is asked for in {number}").into_bytes(),
         start_by: None,
+        webhook: None,
     }
 }
 
 /// Accepts a job that holds 10.
-async fn accept(storage: &Storage, number: u128, account: AccountId) -> NewJob {
+pub(super) async fn accept(storage: &Storage, number: u128, account: AccountId) -> NewJob {
     accept_as(storage, job(number), account).await
 }
 
-async fn accept_as(storage: &Storage, job: NewJob, account: AccountId) -> NewJob {
+pub(super) async fn accept_as(storage: &Storage, job: NewJob, account: AccountId) -> NewJob {
     let hold = hold(job.id.as_u128(), account, 10);
     let accepted = storage.jobs.accept(job.clone(), hold).await.unwrap();
     assert!(matches!(accepted, HoldOutcome::Held { .. }), "{accepted:?}");
@@ -39,7 +40,7 @@ async fn get(storage: &Storage, account: AccountId, number: u128) -> Job {
 }
 
 /// What a worker can take at so many seconds, for half a minute.
-fn claim(worker: u128, seconds: u64) -> JobClaim {
+pub(super) fn claim(worker: u128, seconds: u64) -> JobClaim {
     JobClaim {
         worker: WorkerId::from_u128(worker),
         now: at(seconds),
@@ -50,14 +51,14 @@ fn claim(worker: u128, seconds: u64) -> JobClaim {
 }
 
 /// Leases, in order of the jobs' numbers.
-async fn leases(storage: &Storage, claim: JobClaim) -> Vec<LeasedJob> {
+pub(super) async fn leases(storage: &Storage, claim: JobClaim) -> Vec<LeasedJob> {
     let mut leased = storage.jobs.claim(claim).await.unwrap();
     leased.sort_by_key(|leased| leased.job.terms.id);
     leased
 }
 
 /// The one job that there is.
-async fn lease(storage: &Storage, worker: u128, seconds: u64) -> LeasedJob {
+pub(super) async fn lease(storage: &Storage, worker: u128, seconds: u64) -> LeasedJob {
     let mut leased = leases(storage, claim(worker, seconds)).await;
     assert_eq!(leased.len(), 1);
     leased.remove(0)
@@ -71,7 +72,7 @@ fn numbers(leased: &[LeasedJob]) -> Vec<u128> {
 }
 
 /// The end of a job of which [`accept`] has taken the hold.
-fn end(job: &Job, status: JobStatus, charge: i64) -> JobEnd {
+pub(super) fn end(job: &Job, status: JobStatus, charge: i64) -> JobEnd {
     let hold = hold(job.hold.as_u128(), job.account, 10);
     JobEnd {
         status,
@@ -115,6 +116,7 @@ pub async fn accepted_with_its_hold(factory: Factory) {
     let account = funded(&storage, 1, 100).await;
     let mut whole = job(5);
     (whole.body, whole.start_by) = ((0..=255).collect(), Some(at(60)));
+    whole.webhook = Some((0..=255).collect());
     accept_as(&storage, whole.clone(), account).await;
     let found = get(&storage, account, 5).await;
     let terms = hold(5, account, 10);

@@ -44,6 +44,7 @@ pub mod sweep;
 pub mod top_up;
 pub mod total;
 pub mod usage;
+pub mod webhook;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -170,6 +171,9 @@ macro_rules! books_conformance_tests {
                 finished_with_its_settlement, failed_with_its_reason, cancelled_before_it_was_begun,
                 expired_costs_nothing, events_follow_one_another, swept_when_it_ended_long_ago,
                 survives_reopening;
+            webhook: due_when_its_job_has_ended, nobody_is_told_of_other_jobs, leased_by_one_at_a_time,
+                sent_again_until_it_arrives_or_is_given_up, who_has_least_comes_first, kept_until_it_is_told,
+                due_again_after_reopening, one_secret_after_another;
             report: transfers_come_in_pages, spans_are_half_open, sums_are_of_transfers;
             audit: empty_database_shows_nothing;
         }
@@ -252,6 +256,7 @@ mod tests {
             ("sweep", include_str!("sweep.rs")),
             ("total", include_str!("total.rs")),
             ("usage", include_str!("usage.rs")),
+            ("webhook", include_str!("webhook.rs")),
         ];
         for (module, text) in files {
             let head = format!("            {module}: ");

@@ -12,7 +12,6 @@ fn alert(account: AccountId) -> BalanceAlert {
         below: nanos(5),
         webhook: Some("https://example.com/hook".to_owned()),
         email: None,
-        secret: 1,
         is_low: false,
     }
 }
@@ -45,7 +44,6 @@ pub async fn alerts_are_set(factory: Factory) {
     let other = BalanceAlert {
         email: Some("a@example.com".to_owned()),
         webhook: None,
-        secret: 2,
         ..alert(accounts[1])
     };
     store.set_alert(accounts[1], Some(other.clone())).await.unwrap();

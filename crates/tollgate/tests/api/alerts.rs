@@ -354,17 +354,26 @@ async fn an_address_inside_is_not_posted_to_and_bad_wishes_are_refused() {
         format!("http://127.0.0.1{HOOK}"),
         format!("http://[::ffff:169.254.169.254]{HOOK}"),
     ] {
-        scene
-            .run(&["set", account, "--below", "11", "--webhook", &private])
-            .await;
-        scene.send().await;
-        let notice = scene.notices().await.remove(0);
-        assert_eq!(
-            (&notice["state"], &notice["attempts"]),
-            (&json!("pending"), &json!(1))
+        let command = ["alerts", "set", account, "--below", "11", "--webhook", &private];
+        let finished = command_line.try_run(&command).await;
+        assert_eq!(finished.code, 2, "{private} {finished:?}");
+        assert!(
+            finished.stderr.contains("may be reached from here"),
+            "{finished:?}"
         );
-        assert_eq!(notice["failure"], "the address cannot be reached", "{private}");
     }
+    // Where a name leads is not known before it is looked up.
+    let private = "http://localhost/hooks/tollgate";
+    scene
+        .run(&["set", account, "--below", "11", "--webhook", private])
+        .await;
+    scene.send().await;
+    let notice = scene.notices().await.remove(0);
+    assert_eq!(
+        (&notice["state"], &notice["attempts"]),
+        (&json!("pending"), &json!(1))
+    );
+    assert_eq!(notice["failure"], "the address cannot be reached");
     assert_eq!(inside.connection_count(), 0);
     scene.gateway.finish().await;
 }

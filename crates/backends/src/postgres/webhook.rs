@@ -1,0 +1,55 @@
+//! Webhooks of jobs. Nodes that claim at once wait for one another's rows and then leave them out.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::FromRow;
+use tollgate_storage::{
+    Delivery, DeliveryClaim, DeliveryOutcome, LeasedDelivery, Result, StorageError, WebhookStore,
+};
+use tollgate_types::{AccountId, JobId};
+
+use super::error::corrupt;
+use super::pool::Pool;
+use super::rows;
+use crate::jobs::{JobColumns, of_job};
+use crate::rows::id_bytes;
+use crate::webhooks::{DELIVERY, DeliveryColumns, IS_DUE, RENEW_SECRET, SECRET, claim, finish, secret_from};
+
+pub(super) struct Webhooks(pub(super) Arc<Pool>);
+
+#[async_trait]
+impl WebhookStore for Webhooks {
+    async fn claim(&self, claim: DeliveryClaim) -> Result<Vec<LeasedDelivery>> {
+        let look = sqlx::query(IS_DUE).bind(claim.now.as_micros());
+        if !rows::get::<bool>(&self.0.one(look).await?, "is_due")? {
+            return Ok(Vec::new());
+        }
+        let claimed = self.0.all(claim!(claim)).await?;
+        let leased = |row| JobColumns::from_row(row).map_err(corrupt)?.delivery();
+        claimed.iter().map(leased).collect()
+    }
+
+    async fn finish(&self, leased: &LeasedDelivery, outcome: DeliveryOutcome) -> Result<()> {
+        self.0.execute(finish!(leased, outcome)).await.map(drop)
+    }
+
+    async fn delivery(&self, account: AccountId, job: JobId) -> Result<Option<Delivery>> {
+        let found = self.0.optional(of_job!(DELIVERY, account, job)).await?;
+        found.as_ref().map(rows::whole::<DeliveryColumns, _>).transpose()
+    }
+
+    async fn secret(&self, account: AccountId) -> Result<u32> {
+        let statement = sqlx::query(SECRET).bind(id_bytes(account.as_u128()));
+        let found = self.0.optional(statement).await?;
+        let number = found.as_ref().map(|row| rows::get(row, "number"));
+        secret_from(number.transpose()?)
+    }
+
+    async fn renew_secret(&self, account: AccountId) -> Result<u32> {
+        let statement = sqlx::query(RENEW_SECRET).bind(id_bytes(account.as_u128()));
+        let renewed = self.0.optional(statement).await?;
+        let renewed = renewed.ok_or_else(|| StorageError::not_found(account))?;
+        secret_from(Some(rows::get(&renewed, "number")?))
+    }
+}

@@ -1,0 +1,85 @@
+//! Webhooks of jobs.
+
+use async_trait::async_trait;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{FromRow, Row};
+use tollgate_storage::{
+    Delivery, DeliveryClaim, DeliveryOutcome, LeasedDelivery, Result, StorageError, WebhookStore,
+};
+use tollgate_types::{AccountId, JobId};
+
+use super::Sqlite;
+use super::query::{Query, execute, rows};
+use crate::jobs::{JobColumns, of_job};
+use crate::rows::{id_bytes, storage_error};
+use crate::webhooks::{DELIVERY, DeliveryColumns, IS_DUE, RENEW_SECRET, SECRET, claim, finish, secret_from};
+
+/// What was on its way when the process died is sent again at once.
+const ABANDON: &str = "UPDATE job SET webhook_leased = 0, webhook_due_at = 0 WHERE webhook_leased = 1";
+
+#[async_trait]
+impl WebhookStore for Sqlite {
+    async fn claim(&self, claim: DeliveryClaim) -> Result<Vec<LeasedDelivery>> {
+        let look = self.all(sqlx::query(IS_DUE).bind(claim.now.as_micros())).await?;
+        let is_due: Option<bool> = column(look.first(), "is_due")?;
+        if is_due != Some(true) {
+            return Ok(Vec::new());
+        }
+        let statement: Query = claim!(claim);
+        let claimed = self.write(
+            move |connection| Box::pin(rows(connection, statement)),
+            |claimed| claimed,
+        );
+        let leased = |row| JobColumns::from_row(row).map_err(storage_error)?.delivery();
+        claimed.await?.iter().map(leased).collect()
+    }
+
+    async fn finish(&self, leased: &LeasedDelivery, outcome: DeliveryOutcome) -> Result<()> {
+        let statement: Query = finish!(leased, outcome);
+        self.write(move |connection| Box::pin(execute(connection, statement)), |_| ())
+            .await
+    }
+
+    async fn delivery(&self, account: AccountId, job: JobId) -> Result<Option<Delivery>> {
+        let found = self.all(of_job!(DELIVERY, account, job)).await?;
+        let delivery = |row| DeliveryColumns::from_row(row).map_err(storage_error)?.try_into();
+        found.first().map(delivery).transpose()
+    }
+
+    async fn secret(&self, account: AccountId) -> Result<u32> {
+        let statement = sqlx::query(SECRET).bind(id_bytes(account.as_u128()));
+        secret_from(column(self.all(statement).await?.first(), "number")?)
+    }
+
+    async fn renew_secret(&self, account: AccountId) -> Result<u32> {
+        let statement: Query = sqlx::query(RENEW_SECRET).bind(id_bytes(account.as_u128()));
+        let renewed = self.write(
+            move |connection| Box::pin(rows(connection, statement)),
+            |renewed| renewed,
+        );
+        match column(renewed.await?.first(), "number")? {
+            None => Err(StorageError::not_found(account)),
+            number => secret_from(number),
+        }
+    }
+}
+
+/// What was leased before this start can be leased at once.
+pub(super) async fn abandon(connection: &mut SqliteConnection) -> Result<()> {
+    let abandoned = sqlx::query(ABANDON).execute(connection).await;
+    abandoned.map(drop).map_err(storage_error)
+}
+
+/// A column of the row, if there is one.
+fn column<'r, T>(row: Option<&'r SqliteRow>, name: &str) -> Result<Option<T>>
+where
+    T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
+{
+    row.map(|row| row.try_get(name))
+        .transpose()
+        .map_err(storage_error)
+}
+
+/// Every statement of this file.
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[ABANDON];
