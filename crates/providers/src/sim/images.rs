@@ -215,7 +215,7 @@ impl Order {
         let scene = sketch.scene()?;
         let under = source.covering(sketch.size);
         let mut picture = match self.task {
-            Task::Vary if place % 2 == 0 => under.mirrored().blended(&scene, 0.3),
+            Task::Vary if place.is_multiple_of(2) => under.mirrored().blended(&scene, 0.3),
             Task::Vary => under.blended(&scene, 0.5),
             _ => under.blended(&scene, 0.4),
         };
