@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tollgate_accounts::{Caller, Vault};
 use tollgate_edge::RequestContext;
+use tollgate_jobs::webhooks::Webhooks;
 use tollgate_jobs::{Handler, Jobs, Progress, Ran, Work};
 use tollgate_pipeline::making::{Refusal, refusal, told};
 use tollgate_pipeline::{CallRequest, Conclusion, MakerCall, Pipeline, Route, Routed};
@@ -47,6 +48,8 @@ pub struct Studio {
     pub pipeline: Arc<Pipeline>,
     /// Accepts jobs.
     pub jobs: Arc<Jobs>,
+    /// Tells who wants to know that they have ended.
+    pub webhooks: Arc<Webhooks>,
     /// Keeps what is made.
     pub shelf: Arc<Shelf>,
     /// Seals what is asked for.
@@ -137,6 +140,8 @@ pub(crate) struct Acceptance<'a, C: Craft> {
     pub(crate) routed: Routed,
     pub(crate) request: CallRequest<C::Call>,
     pub(crate) order: Order<C::Wish>,
+    /// Where the caller wants to be told of its end.
+    pub(crate) webhook_url: Option<String>,
 }
 
 impl Studio {
@@ -147,12 +152,16 @@ impl Studio {
             routed,
             request,
             order,
+            webhook_url,
         } = accepted;
         let id = JobId::from_u128(ctx.id.as_u128());
+        let account = request.caller.account_id();
+        let webhook = webhook_url.map(|url| self.webhooks.address(account, id, &url));
         let job = NewJob {
             id,
             kind: Arc::from(C::KIND),
-            body: order::seal(&self.vault, request.caller.account_id(), id, &order)?,
+            body: order::seal(&self.vault, account, id, &order)?,
+            webhook: webhook.transpose()?,
             start_by: None,
         };
         let pipeline = self.pipeline.accepting(self.jobs.clone(), job);

@@ -49,6 +49,11 @@ impl Asked<'_> {
         }
     }
 
+    /// Refuses an address that could not be posted to.
+    pub(crate) fn check_webhook(&self, url: Option<&str>) -> Result<(), Error> {
+        url.map_or(Ok(()), |url| self.room.studio.webhooks.check(url))
+    }
+
     /// Refuses what the content policy forbids.
     pub(crate) async fn check_texts(&self, texts: [&Option<String>; 2]) -> Result<(), Error> {
         let policy = self.room.studio.pipeline.policy();

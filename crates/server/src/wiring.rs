@@ -15,7 +15,7 @@ use tollgate_billing::{Notices, Plans, TopUps};
 use tollgate_catalog::Catalog;
 use tollgate_edge::Gate;
 use tollgate_inference::responses::{Background, Kept};
-use tollgate_jobs::webhooks::{self, References, Webhooks};
+use tollgate_jobs::webhooks::{self, Webhooks};
 use tollgate_jobs::{Handler, Jobs, Worker};
 use tollgate_media::{Records, Shelf, Studio};
 use tollgate_pipeline::{MediaSources, Pipeline, Providers};
@@ -323,9 +323,19 @@ pub fn services(
         vault: domains.vault.clone(),
         shelf: shelf.clone(),
     });
+    let webhooks = Arc::new(Webhooks {
+        jobs: domains.jobs.clone(),
+        store: domains.storage.webhooks.clone(),
+        secrets: domains.webhook_secrets.clone(),
+        vault: domains.vault.clone(),
+        poster: Arc::new(post_office(config, &http)),
+        renderer: records.clone(),
+        clock: domains.clock.clone(),
+    });
     let studio = Arc::new(Studio {
         pipeline: pipeline.clone(),
         jobs: domains.jobs.clone(),
+        webhooks: webhooks.clone(),
         shelf,
         vault: domains.vault.clone(),
         accounts: domains.storage.accounts.clone(),
@@ -341,15 +351,6 @@ pub fn services(
         handlers,
         config.worker_settings(),
     );
-    let webhooks = Arc::new(Webhooks {
-        jobs: domains.jobs.clone(),
-        store: domains.storage.webhooks.clone(),
-        secrets: domains.webhook_secrets.clone(),
-        vault: domains.vault.clone(),
-        poster: Arc::new(post_office(config, &http)),
-        renderer: Arc::new(References),
-        clock: domains.clock.clone(),
-    });
     Services {
         domains,
         providers,

@@ -37,6 +37,7 @@ pub(super) struct Request {
     pub(super) inline: bool,
     pub(super) sync: bool,
     pub(super) metadata: Option<BTreeMap<String, String>>,
+    pub(super) webhook_url: Option<String>,
     /// Hints of other clients that change nothing here.
     pub(super) ignored: Vec<&'static str>,
 }
@@ -67,6 +68,7 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
         inline: is_inline(&mut members)?,
         sync: sync(&mut members)?,
         metadata: members.metadata()?,
+        webhook_url: members.text("webhook_url")?,
         ignored: ignored(&mut members)?,
     };
     members.end()?;

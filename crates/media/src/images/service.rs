@@ -111,6 +111,7 @@ async fn accept(asked: &Asked<'_>, request: Request) -> Result<JobId, Error> {
     let count = request.num_images.unwrap_or(1);
     let call = wish.call(1);
     routed.retain_makers(&call)?;
+    asked.check_webhook(request.webhook_url.as_deref())?;
     asked
         .check_texts([&request.prompt, &request.negative_prompt])
         .await?;
@@ -131,6 +132,7 @@ async fn accept(asked: &Asked<'_>, request: Request) -> Result<JobId, Error> {
         },
         request: asked.call(ENDPOINT, demand, call),
         routed,
+        webhook_url: request.webhook_url,
     };
     let accepted = asked.room.studio.accept::<Pictures>(accepted).await;
     if accepted.is_err() {

@@ -49,6 +49,8 @@ pub struct GenerateImages {
     sync: Option<bool>,
     /// Up to 16 texts under names of your own; the job's record repeats them.
     metadata: Option<BTreeMap<String, String>>,
+    /// Where to post that the job has ended: an https URL. docs/webhooks.md says how the post is signed.
+    webhook_url: Option<String>,
 }
 
 /// A job, or with `sync` the pictures.

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollgate_accounts::{Disposition, Vault};
 use tollgate_edge::error::{ErrorBody, ErrorObject};
+use tollgate_jobs::webhooks::JobRenderer;
 use tollgate_storage::{Job, StorageError, StorageErrorKind};
 use tollgate_types::{Error, ErrorCode, JobStatus, Retry, Timestamp, Unit, Usage};
 
@@ -28,12 +30,15 @@ pub struct Records {
 
 /// What is read of the order of any kind. Jobs of other rooms have none of it.
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct Said {
     head: Option<SaidHead>,
 }
 
 #[derive(Default, Deserialize)]
 struct SaidHead {
+    #[serde(default)]
+    origin: String,
     metadata: Option<BTreeMap<String, String>>,
 }
 
@@ -144,6 +149,23 @@ impl Records {
             piece.insert("revised_prompt".to_owned(), prompt.clone().into());
         }
         Ok(Value::Object(piece))
+    }
+}
+
+#[async_trait]
+impl JobRenderer for Records {
+    /// The whole record, for a caller who has reached the service where the job was accepted. Jobs that say nothing of that
+    /// are told by their reference.
+    async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<Value>> {
+        let said: Said = order::open(&self.vault, job, &job.terms.body).unwrap_or_default();
+        let Some(head) = said.head else {
+            return Ok(None);
+        };
+        let failed = |error: String| StorageError::new(StorageErrorKind::Unavailable, error);
+        let record = self.whole(&head.origin, job).await;
+        let record = record.map_err(|error| failed(error.to_string()))?;
+        let value = serde_json::to_value(record).map_err(|error| failed(error.to_string()))?;
+        Ok(Some(value))
     }
 }
 

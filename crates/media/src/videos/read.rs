@@ -36,6 +36,7 @@ pub(super) struct Request {
     pub(super) mode: Option<String>,
     pub(super) seed: Option<u64>,
     pub(super) metadata: Option<BTreeMap<String, String>>,
+    pub(super) webhook_url: Option<String>,
 }
 
 /// What a film goes on with.
@@ -70,6 +71,7 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
         mode: members.text("mode")?.filter(|mode| mode != "auto"),
         seed: members.number("seed", 0, MOST_SEED)?,
         metadata: members.metadata()?,
+        webhook_url: members.text("webhook_url")?,
     };
     members.take("user");
     members.end()?;

@@ -42,6 +42,7 @@ async fn accept(asked: &Asked<'_>, request: Request) -> Result<JobReference, Err
     let entry = routed.model.media.entry.clone();
     let mut inputs = sorted(&entry, &request)?;
     let mut wish = wish(&routed.model, &request, inputs.task)?;
+    asked.check_webhook(request.webhook_url.as_deref())?;
     asked
         .check_texts([&request.prompt, &request.negative_prompt])
         .await?;
@@ -67,6 +68,7 @@ async fn accept(asked: &Asked<'_>, request: Request) -> Result<JobReference, Err
         },
         request: asked.call(ENDPOINT, demand, call),
         routed,
+        webhook_url: request.webhook_url,
     };
     match asked.room.studio.accept::<Films>(accepted).await {
         Ok(id) => {

@@ -42,6 +42,8 @@ pub struct GenerateVideo {
     seed: Option<u64>,
     /// Up to 16 texts under names of your own; the job's record repeats them.
     metadata: Option<BTreeMap<String, String>>,
+    /// Where to post that the job has ended: an https URL. docs/webhooks.md says how the post is signed.
+    webhook_url: Option<String>,
 }
 
 /// What a film goes on with: exactly one of them.
