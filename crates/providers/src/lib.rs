@@ -14,6 +14,7 @@ pub mod egress;
 pub mod gemini;
 pub mod http;
 pub mod mail;
+mod media;
 pub mod moderations;
 pub mod openai_compatible;
 pub mod openai_responses;
