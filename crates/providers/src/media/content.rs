@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::alphabet::STANDARD as ALPHABET;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tollgate_upstream::{Content, Size, Source, UpstreamError};
 
 use crate::http::BaseUrl;
@@ -39,6 +39,11 @@ pub(crate) fn data_url(source: &Source) -> Value {
         source.mime_type,
         BASE64.encode(&source.bytes)
     ))
+}
+
+/// A picture or film as Google's services take it.
+pub(crate) fn encoded(source: &Source) -> Value {
+    json!({"mimeType": &*source.mime_type, "bytesBase64Encoded": BASE64.encode(&source.bytes)})
 }
 
 /// Where a piece is that an answer has at this address. What is at the upstream's own server is asked for with the

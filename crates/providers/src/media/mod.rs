@@ -10,11 +10,11 @@ mod server;
 use serde_json::{Map, Value, json};
 use tollgate_types::{Error, ErrorCode};
 
-pub(crate) use content::{data_url, decoded, place, positive, ratio, seconds};
+pub(crate) use content::{data_url, decoded, encoded, place, positive, ratio, seconds};
 pub(crate) use form::Form;
 pub(crate) use handle::{from_handle, to_handle};
 pub(crate) use queue::{Queue, Queued};
-pub(crate) use server::{Asked, Server};
+pub(crate) use server::{Asked, Server, followed};
 
 /// Most bytes of an answer that has pictures or films in it, in base64.
 pub(crate) const BODY_LIMIT: usize = 128 << 20;

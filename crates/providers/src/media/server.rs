@@ -218,26 +218,40 @@ impl Server {
         }
     }
 
-    /// The bytes at a path of its own. A redirect is followed on this server alone: the request shows a key.
+    /// The bytes at a path of its own.
     pub(crate) async fn download(
         &self,
         ctx: &CallContext,
         own: &str,
     ) -> Result<ContentStream, UpstreamError> {
-        let mut path = own.to_owned();
-        for _ in 0..=MOST_REDIRECTS {
-            let response = self.send(ctx, Asked::get(&path)).await?;
-            let is_elsewhere = matches!(response.status, 301 | 302 | 303 | 307 | 308);
-            let next = response
-                .header("location")
-                .and_then(|told| self.base.own_path(told));
-            match next.filter(|_| is_elsewhere) {
-                Some(next) => path = next,
-                None => return Ok(streamed(self.accepted(response).await?.pieces()?)),
-            }
-        }
-        Err(UpstreamError::protocol("a download that is sent on and on"))
+        let get = |path: String| async move { self.send(ctx, Asked::get(&path)).await };
+        followed(&self.base, &self.http, own, get).await
     }
+}
+
+/// The bytes at a path of a server, which is asked so. A redirect is followed on this server alone: requests show a key.
+pub(crate) async fn followed<F, A>(
+    base: &BaseUrl,
+    http: &HttpClient,
+    own: &str,
+    get: F,
+) -> Result<ContentStream, UpstreamError>
+where
+    F: Fn(String) -> A,
+    A: Future<Output = Result<Response, UpstreamError>>,
+{
+    let mut path = own.to_owned();
+    for _ in 0..=MOST_REDIRECTS {
+        let response = get(path).await?;
+        let is_elsewhere = matches!(response.status, 301 | 302 | 303 | 307 | 308);
+        let next = response.header("location").and_then(|told| base.own_path(told));
+        match next.filter(|_| is_elsewhere) {
+            Some(next) => path = next,
+            None if response.status == 200 => return Ok(streamed(response.pieces()?)),
+            None => return Err(refusal::from_response(response, http.settings()).await),
+        }
+    }
+    Err(UpstreamError::protocol("a download that is sent on and on"))
 }
 
 fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, UpstreamError> {
