@@ -1,5 +1,5 @@
-//! A server of ComfyUI. A model is a workflow of the operator's: a graph in the server's API format, with slots for what a
-//! call says (docs.comfy.org/development/comfyui-server/comms_routes).
+//! A server of ComfyUI. A model is a workflow of the operator's: a graph in the server's API format, with slots for
+//! what a call says (docs.comfy.org/development/comfyui-server/comms_routes).
 
 mod adapter;
 mod wire;

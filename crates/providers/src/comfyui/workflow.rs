@@ -1,5 +1,6 @@
-//! Workflows: graphs with slots. A slot is a text such as `{{prompt}}` in an input of a node. An input that is a slot and
-//! nothing else becomes the value itself, a number where it is one; within a longer text the value is written out.
+//! Workflows: graphs with slots. A slot is a text such as `{{prompt}}` in an input of a node. An input that is a slot
+//! and nothing else becomes the value itself, a number where it is one; within a longer text the value is written
+//! out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

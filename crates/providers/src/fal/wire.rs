@@ -1,5 +1,5 @@
-//! What is sent and what comes back. Each model has a schema of its own; the names here are those that most of them share,
-//! and a model leaves alone what it does not know.
+//! What is sent and what comes back. Each model has a schema of its own; the names here are those that most of them
+//! share, and a model leaves alone what it does not know.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -31,8 +31,8 @@ pub(super) struct Accepted {
 }
 
 impl Accepted {
-    /// Its paths: those that were told, as far as they are at the same server, else those that follow from the name of the
-    /// model, of which the queue counts the first two parts alone.
+    /// Its paths: those that were told, as far as they are at the same server, else those that follow from the name
+    /// of the model, of which the queue counts the first two parts alone.
     pub(super) fn handle(&self, base: &BaseUrl, model: &str) -> Result<Handle, UpstreamError> {
         if self.request_id.is_empty() {
             return Err(UpstreamError::protocol("a request without an id"));

@@ -82,8 +82,8 @@ impl Access {
         &self.base
     }
 
-    /// Sends a GET for a path of the whole server, such as one that it has told, and answers when the response headers are
-    /// there.
+    /// Sends a GET for a path of the whole server, such as one that it has told, and answers when the response
+    /// headers are there.
     pub(super) async fn look(
         &self,
         http: &HttpClient,

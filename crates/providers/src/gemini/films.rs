@@ -1,6 +1,7 @@
 //! Films by Veo: an operation is begun by `:predictLongRunning` and asked for until it is done
-//! (ai.google.dev/gemini-api/docs/video, cloud.google.com/vertex-ai/generative-ai/docs/model-reference/veo-video-generation).
-//! The Gemini API keeps the film at an address of its own, Vertex AI tells it with the operation.
+//! (ai.google.dev/gemini-api/docs/video,
+//! cloud.google.com/vertex-ai/generative-ai/docs/model-reference/veo-video-generation). The Gemini API keeps the film
+//! at an address of its own, Vertex AI tells it with the operation.
 
 use std::time::Duration;
 
@@ -196,7 +197,8 @@ impl Maker<VideoCall> for Gemini {
         let model = &call.upstream_model;
         let path = self.surface.path_of(model, "predictLongRunning");
         let body = body_of(&self.surface, call).to_string();
-        let response = self.post(ctx, &path, body.into()).await?;
+        let response = self.post(ctx, &path, body.into()).await;
+        let response = response.map_err(media::uncertain)?;
         let operation: Operation = parsed(&response.whole(NEWS_LIMIT).await?)?;
         if operation.name.is_empty() {
             return Err(UpstreamError::protocol("an operation without a name"));

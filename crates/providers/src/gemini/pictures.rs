@@ -224,7 +224,8 @@ impl Maker<ImageCall> for Gemini {
             false => ("generateContent", of_content(call)),
         };
         let path = self.surface.path_of(&call.upstream_model, action);
-        let response = self.post(ctx, &path, body.to_string().into()).await?;
+        let response = self.post(ctx, &path, body.to_string().into()).await;
+        let response = response.map_err(media::uncertain)?;
         let body = response.whole(BODY_LIMIT).await?;
         Ok(Submitted::Made(match is_imagen {
             true => of_predictions(&body)?,

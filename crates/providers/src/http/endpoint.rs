@@ -151,8 +151,8 @@ impl BaseUrl {
         format!("{}{path}{mark}{}", self.prefix, query.unwrap_or_default())
     }
 
-    /// The path and query of an address that a server tells, when it is one of this server's own: of the same scheme, host
-    /// and port, or a path alone. What is shown to this server is shown nowhere else.
+    /// The path and query of an address that a server tells, when it is one of this server's own: of the same scheme,
+    /// host and port, or a path alone. What is shown to this server is shown nowhere else.
     pub(crate) fn own_path(&self, told: &str) -> Option<String> {
         if told.starts_with('/') && !told.starts_with("//") && !told.starts_with("/\\") {
             return Some(told.split('#').next().unwrap_or_default().to_owned());

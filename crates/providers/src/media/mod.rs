@@ -8,7 +8,8 @@ mod queue;
 mod server;
 
 use serde_json::{Map, Value, json};
-use tollgate_types::{Error, ErrorCode};
+use tollgate_types::{Error, ErrorCode, Retry};
+use tollgate_upstream::UpstreamError;
 
 pub(crate) use content::{data_url, decoded, encoded, place, positive, ratio, seconds};
 pub(crate) use form::Form;
@@ -45,6 +46,18 @@ pub(crate) fn refuse_sent(sent: &[(&str, bool)]) -> Result<(), Error> {
     match sent.iter().find(|(_, is_sent)| *is_sent) {
         Some((param, _)) => Err(unsupported(param)),
         None => Ok(()),
+    }
+}
+
+/// A refusal as it is where something is made: a server that has failed in the midst of it may have made it, and what is
+/// made is paid for.
+pub(crate) fn uncertain(error: UpstreamError) -> UpstreamError {
+    match (error.status, error.retry) {
+        (Some(500 | 502), Retry::Safe | Retry::After(_)) => UpstreamError {
+            retry: Retry::Unknown,
+            ..error
+        },
+        _ => error,
     }
 }
 

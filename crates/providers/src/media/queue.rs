@@ -1,5 +1,5 @@
-//! Makers of pictures and films alike that take what is asked for and are asked for it until it is done. Each says what is
-//! its own in a [`Queue`]; all else is here.
+//! Makers of pictures and films alike that take what is asked for and are asked for it until it is done. Each says
+//! what is its own in a [`Queue`]; all else is here.
 
 use std::fmt;
 use std::sync::Arc;

@@ -171,7 +171,7 @@ impl Server {
 
     /// The failure that an answer with an error status tells of.
     pub(crate) async fn refused(&self, response: Response) -> UpstreamError {
-        refusal::from_response(response, self.http.settings()).await
+        super::uncertain(refusal::from_response(response, self.http.settings()).await)
     }
 
     /// The answer as what it says.
@@ -229,7 +229,8 @@ impl Server {
     }
 }
 
-/// The bytes at a path of a server, which is asked so. A redirect is followed on this server alone: requests show a key.
+/// The bytes at a path of a server, which is asked so. A redirect is followed on this server alone: requests show a
+/// key.
 pub(crate) async fn followed<F, A>(
     base: &BaseUrl,
     http: &HttpClient,

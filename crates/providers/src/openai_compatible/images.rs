@@ -1,5 +1,5 @@
-//! Pictures of a provider of the format: JSON for those from a prompt, a form for those from pictures. They come with the
-//! answer, so there is nothing to ask for later but bytes at an address of the provider's own.
+//! Pictures of a provider of the format: JSON for those from a prompt, a form for those from pictures. They come with
+//! the answer, so there is nothing to ask for later but bytes at an address of the provider's own.
 
 use std::sync::Arc;
 
@@ -123,7 +123,7 @@ impl ImageMaker {
         Ok(form)
     }
 
-    fn made(&self, body: &Bytes) -> Result<Made, UpstreamError> {
+    fn made(&self, body: &Bytes, prompt: &str) -> Result<Made, UpstreamError> {
         let no_pictures = |what: &str| UpstreamError::protocol(format!("{what} ({} bytes)", body.len()));
         let answer: Answer =
             serde_json::from_slice(body).map_err(|_| no_pictures("the answer is not one of pictures"))?;
@@ -136,7 +136,9 @@ impl ImageMaker {
         let pieces = answer.data.into_iter().map(|item| {
             Ok(Piece {
                 content: self.content(&item)?,
-                revised_prompt: item.revised_prompt.filter(|prompt| !prompt.is_empty()),
+                revised_prompt: item
+                    .revised_prompt
+                    .filter(|revised| !revised.is_empty() && revised != prompt),
             })
         });
         Ok(Made {
@@ -246,7 +248,7 @@ impl Maker<ImageCall> for ImageMaker {
         };
         let response = self.server.ask(ctx, asked.with_key(key)).await?;
         let body = response.whole(BODY_LIMIT).await?;
-        Ok(Submitted::Made(self.made(&body)?))
+        Ok(Submitted::Made(self.made(&body, &call.prompt)?))
     }
 
     async fn poll(&self, _ctx: &CallContext, _handle: &[u8]) -> Result<State, UpstreamError> {

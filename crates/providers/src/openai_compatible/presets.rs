@@ -71,8 +71,8 @@ pub enum PictureSize {
 pub enum PictureBytes {
     /// They are asked for by this `response_format`.
     Asked(&'static str),
-    /// The older models (`dall-e-…`) are asked by `b64_json`. The newer ones answer nothing else and refuse to be asked; they
-    /// take an `output_format`, which the older ones refuse.
+    /// The older models (`dall-e-…`) are asked by `b64_json`. The newer ones answer nothing else and refuse to be
+    /// asked; they take an `output_format`, which the older ones refuse.
     AskedOfOlder,
 }
 

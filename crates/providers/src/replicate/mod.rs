@@ -1,5 +1,5 @@
-//! Replicate: models of pictures and films by their makers and by anybody, each a prediction that is asked for until it is
-//! done (replicate.com/docs/reference/http).
+//! Replicate: models of pictures and films by their makers and by anybody, each a prediction that is asked for until
+//! it is done (replicate.com/docs/reference/http).
 
 mod adapter;
 mod wire;

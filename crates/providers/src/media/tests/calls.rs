@@ -145,7 +145,7 @@ pub(crate) async fn check_faults<C: Sync>(preset: &str, path: &str, call: &C, ma
     let after = Retry::After(Duration::from_secs(7));
     let cases = [
         (MediaFault::Hang, Unavailable, Timeout, Retry::Unknown, 1),
-        (MediaFault::ServerError, Unavailable, Status, Retry::Safe, 1),
+        (MediaFault::ServerError, Unavailable, Status, Retry::Unknown, 1),
         (MediaFault::Busy, RateLimited, Status, after, 0),
         (MediaFault::Refused, ContentBlocked, Status, Retry::Never, 0),
         (MediaFault::BrokenJson, Unavailable, Protocol, Retry::Unknown, 1),

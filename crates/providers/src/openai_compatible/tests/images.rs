@@ -307,7 +307,7 @@ async fn bytes_addresses_and_usage_come_back() {
     let own = format!("{}/pictures/1.png", upstream.base_url());
     let data = json!([
         {"url": own, "revised_prompt": "a very tall gate"},
-        {"url": "https://cdn.example.com/2.png", "b64_json": null},
+        {"url": "https://cdn.example.com/2.png", "b64_json": null, "revised_prompt": "a tall gate"},
     ]);
     upstream.set_hook(
         "/v1/images/generations",
@@ -324,6 +324,7 @@ async fn bytes_addresses_and_usage_come_back() {
         panic!("two pictures: {answer:?}");
     };
     assert_eq!(first.revised_prompt.as_deref(), Some("a very tall gate"));
+    assert_eq!(second.revised_prompt, None, "it is the caller's own");
     assert_eq!(
         second.content,
         Content::Address("https://cdn.example.com/2.png".to_owned())
@@ -347,7 +348,7 @@ async fn every_fault_says_whether_it_may_have_been_made() {
     let after = Retry::After(std::time::Duration::from_secs(7));
     let cases = [
         (MediaFault::Hang, Unavailable, Timeout, Retry::Unknown, 1),
-        (MediaFault::ServerError, Unavailable, Status, Retry::Safe, 1),
+        (MediaFault::ServerError, Unavailable, Status, Retry::Unknown, 1),
         (MediaFault::Busy, RateLimited, Status, after, 0),
         (MediaFault::Refused, ContentBlocked, Status, Retry::Never, 0),
         (MediaFault::Blocked, ContentBlocked, Status, Retry::Never, 1),

@@ -207,7 +207,7 @@ async fn a_submission_that_fails_says_what_may_have_been_done() {
     use UpstreamCause::{Protocol, Status, Timeout};
     let cases = [
         (MediaFault::Hang, Timeout, Retry::Unknown),
-        (MediaFault::ServerError, Status, Retry::Safe),
+        (MediaFault::ServerError, Status, Retry::Unknown),
         (MediaFault::Refused, Status, Retry::Never),
         (MediaFault::BrokenJson, Protocol, Retry::Unknown),
         (MediaFault::Cut, Protocol, Retry::Unknown),

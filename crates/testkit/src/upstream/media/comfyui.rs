@@ -1,6 +1,6 @@
-//! ComfyUI's routes (docs.comfy.org/development/comfyui-server/comms_routes). Of a graph it understands as much as is needed
-//! to know what is to come: texts, sizes, batches, lengths of 16 frames a second, pictures that must have been uploaded, and
-//! whether a film is saved.
+//! ComfyUI's routes (docs.comfy.org/development/comfyui-server/comms_routes). Of a graph it understands as much as is
+//! needed to know what is to come: texts, sizes, batches, lengths of 16 frames a second, pictures that must have been
+//! uploaded, and whether a film is saved.
 
 use serde_json::{Map, Value, json};
 
@@ -78,7 +78,10 @@ fn history(makers: &mut Makers, id: &str) -> Reply {
     let Some((making, stage)) = makers.poll(id) else {
         return as_json(200, &json!({}));
     };
-    let status = |word: &str, message: &str| json!({"status_str": word, "completed": word == "success", "messages": [["execution_start", {}], [message, {}]]});
+    let status = |word: &str, message: &str| {
+        let messages = json!([["execution_start", {}], [message, {}]]);
+        json!({"status_str": word, "completed": word == "success", "messages": messages})
+    };
     let entry = match stage {
         Stage::Waiting | Stage::Running => return as_json(200, &json!({})),
         Stage::Done => json!({"outputs": outputs(&making), "status": status("success", "execution_success")}),

@@ -1,4 +1,5 @@
-//! fal's queue (docs.fal.ai/model-endpoints/queue), for models of its own namespace, `fal-ai/…`. Results lie at another host.
+//! fal's queue (docs.fal.ai/model-endpoints/queue), for models of its own namespace, `fal-ai/…`. Results lie at
+//! another host.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Imagen, pictures as generated content, and Veo (ai.google.dev/gemini-api/docs/imagen, …/image-generation, …/video), also
-//! as Vertex AI has them: there a film comes with its operation.
+//! Imagen, pictures as generated content, and Veo (ai.google.dev/gemini-api/docs/imagen, …/image-generation,
+//! …/video), also as Vertex AI has them: there a film comes with its operation.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,6 +1,7 @@
-//! The upstream as makers of pictures and films: OpenAI's images and videos, stable-diffusion.cpp, fal, Replicate, ComfyUI,
-//! Imagen and Veo, each by its own paths. What is submitted is written down, whatever becomes of its answer: so a test can
-//! say that something was asked for once. Every piece is a real picture or film of the size that was asked for.
+//! The upstream as makers of pictures and films: OpenAI's images and videos, stable-diffusion.cpp, fal, Replicate,
+//! ComfyUI, Imagen and Veo, each by its own paths. What is submitted is written down, whatever becomes of its answer:
+//! so a test can say that something was asked for once. Every piece is a real picture or film of the size that was
+//! asked for.
 
 mod comfyui;
 mod fal;
