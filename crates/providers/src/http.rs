@@ -174,7 +174,8 @@ impl HttpClient {
             .await
     }
 
-    async fn send(
+    /// Sends a request and answers when the response headers are there.
+    pub(crate) async fn send(
         &self,
         method: Method,
         endpoint: &Endpoint,

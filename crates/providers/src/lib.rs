@@ -7,18 +7,23 @@
 
 pub mod anthropic;
 pub mod bedrock;
+mod comfyui;
 mod counted;
 mod crossing;
 pub mod discover;
 pub mod egress;
+mod fal;
 pub mod gemini;
 pub mod http;
 pub mod mail;
+mod media;
 pub mod moderations;
 pub mod openai_compatible;
 pub mod openai_responses;
 mod refusal;
 pub mod registry;
+mod replicate;
+mod sdcpp;
 pub mod sim;
 pub mod stripe;
 pub mod tokens;

@@ -27,6 +27,8 @@ const MEANINGS: &[(UpstreamErrorKind, &[&str])] = &[
             "content_filter",
             "content_policy_violation",
             "moderation_blocked",
+            // Replicate, at the end of what it says.
+            "E005",
             // Azure, as the code of the inner error.
             "ResponsibleAIPolicyViolation",
         ],
@@ -121,6 +123,21 @@ pub(crate) fn from_object(body: &Bytes) -> UpstreamError {
     }
 }
 
+/// The failure that an object tells of in which something that was accepted is said to have failed.
+pub(crate) fn from_failure(object: &Value) -> UpstreamError {
+    let body = Bytes::from(object.to_string());
+    let reported = Reported::read(&body);
+    let kind = match reported.status {
+        Some(status) => of_status(status, &reported).kind,
+        None => reported.meaning().unwrap_or(UpstreamErrorKind::Unavailable),
+    };
+    let detail = format!("it was accepted and failed: {}", reported.describe("", &body));
+    UpstreamError {
+        param: reported.param,
+        ..UpstreamError::new(kind, UpstreamCause::Status, detail)
+    }
+}
+
 fn of_status(status: u16, reported: &Reported) -> UpstreamError {
     let meaning = reported.meaning();
     let kind = match status {
@@ -182,7 +199,9 @@ impl Reported {
         let inner = value
             .pointer("/error/innererror/code")
             .or_else(|| value.pointer("/error/details/error_code"))
-            .or_else(|| listed("reason"));
+            .or_else(|| listed("reason"))
+            // FastAPI's, which fal has for codes of its own.
+            .or_else(|| value.pointer("/detail/0/type"));
         let kind = said(&report.kind).or_else(|| word(value.pointer("/error/status")?.as_str()?));
         let violation = listed("fieldViolations").and_then(|list| word(list.pointer("/0/field")?.as_str()?));
         let details = [value.get("detail"), value.pointer("/message/detail")];

@@ -1,8 +1,10 @@
 //! From a block of the configuration to a provider.
 
+mod makers;
 mod vertex;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -10,6 +12,7 @@ use tollgate_upstream::Provider;
 
 use crate::anthropic::{self, Anthropic};
 use crate::bedrock::{self, AccessKeys, Bedrock, Credentials};
+use crate::comfyui;
 use crate::gemini::{self, Gemini, Surface};
 use crate::http::{BaseUrl, Credential, EndpointError, HttpClient};
 use crate::openai_compatible::{Auth, Key, OpenAiCompatible, PRESETS, Preset, preset};
@@ -37,6 +40,8 @@ pub struct ProviderConfig {
     pub project: Option<String>,
     /// As whom tokens are asked for, for presets that are shown tokens.
     pub identity: Option<Identity>,
+    /// The folder with the workflows that are its models, for presets that have workflows.
+    pub workflows: Option<PathBuf>,
     /// More headers for every request, such as an organisation or a project. Their values are secrets, too.
     pub headers: Vec<(String, SecretString)>,
 }
@@ -53,6 +58,7 @@ impl ProviderConfig {
             access_keys: None,
             project: None,
             identity: None,
+            workflows: None,
             headers: Vec::new(),
         }
     }
@@ -136,6 +142,7 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &GeminiNative,
     &vertex::GeminiAtVertex,
     &Amazon,
+    &makers::Makers,
     &Simulated,
 ];
 
@@ -164,6 +171,7 @@ fn meaningless(adapter: &dyn Adapter, name: &str, config: &ProviderConfig) -> Op
         ),
         ("project", config.project.is_some() && !is_shown_tokens),
         ("credentials", config.identity.is_some() && !is_shown_tokens),
+        ("workflows", config.workflows.is_some() && name != comfyui::PRESET),
         ("api_key", config.api_key.is_some() && is_shown_tokens),
     ];
     let found = settings.into_iter().find(|(_, is_meaningless)| *is_meaningless);

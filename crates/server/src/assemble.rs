@@ -1,6 +1,7 @@
 //! From the settings to providers and a catalog: at start, and again at every reload.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -161,6 +162,7 @@ fn configured(
             region: config.region_of(name, section),
             project: config.project_of(name, section),
             identity: config.identity_of(name, section)?,
+            workflows: section.workflows.as_ref().map(PathBuf::from),
             ..ProviderConfig::named(name.as_str())
         };
         enabled.push(build(block, section.default_price.clone(), http)?);

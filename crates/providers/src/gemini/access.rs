@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tollgate_upstream::UpstreamError;
+use tollgate_upstream::{CallContext, UpstreamError};
 
 use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts, Variant,
@@ -27,6 +27,8 @@ pub struct Access {
 enum Asked<'a> {
     Get,
     Post(&'a Bytes),
+    /// A path of the whole server that is asked for a few times and never again.
+    Look,
 }
 
 impl Access {
@@ -75,6 +77,22 @@ impl Access {
         self.send(http, path, Asked::Get, Timeouts::brief(timeout)).await
     }
 
+    /// The address.
+    pub(super) fn base(&self) -> &BaseUrl {
+        &self.base
+    }
+
+    /// Sends a GET for a path of the whole server, such as one that it has told, and answers when the response
+    /// headers are there.
+    pub(super) async fn look(
+        &self,
+        http: &HttpClient,
+        ctx: &CallContext,
+        path: &str,
+    ) -> Result<Response, UpstreamError> {
+        self.send(http, path, Asked::Look, Timeouts::of(ctx)).await
+    }
+
     /// A token that is refused is renewed and shown once more: with a status of 401 nothing was done for the request.
     async fn send(
         &self,
@@ -89,7 +107,7 @@ impl Access {
         let patience = match asked {
             // Whoever lists waits no longer than this for all of it: who does not answer is to be told apart.
             Asked::Get => timeouts.headers / 2,
-            Asked::Post(_) => timeouts.headers,
+            Asked::Post(_) | Asked::Look => timeouts.headers,
         };
         let token = tokens.token(http, patience).await.map_err(TokenError::of_call)?;
         let response = self.send_once(http, path, &asked, Some(&token), timeouts).await?;
@@ -111,14 +129,20 @@ impl Access {
         token: Option<&Token>,
         timeouts: Timeouts,
     ) -> Result<Response, UpstreamError> {
-        let endpoint = self.at(path)?;
+        let (endpoint, base) = match asked {
+            Asked::Look => {
+                let root = self.base.root();
+                (self.endpoint(&root, path)?, root)
+            }
+            Asked::Get | Asked::Post(_) => (self.at(path)?, self.base.clone()),
+        };
         let variant = token
-            .map(|token| self.shown(path, token))
+            .map(|token| shown(&base, path, token))
             .transpose()
             .map_err(|error| UpstreamError::connect(error.to_string()))?;
         match (asked, variant) {
-            (Asked::Get, None) => http.get(&endpoint, timeouts).await,
-            (Asked::Get, Some(variant)) => http.get_variant(&endpoint, variant, timeouts).await,
+            (Asked::Get | Asked::Look, None) => http.get(&endpoint, timeouts).await,
+            (Asked::Get | Asked::Look, Some(variant)) => http.get_variant(&endpoint, variant, timeouts).await,
             (Asked::Post(body), None) => {
                 let body = RequestBody::from(Bytes::clone(body));
                 http.post(&endpoint, body, timeouts).await
@@ -128,12 +152,6 @@ impl Access {
                 http.post_variant(&endpoint, variant, body, timeouts).await
             }
         }
-    }
-
-    fn shown(&self, path: &str, token: &Token) -> Result<Variant, EndpointError> {
-        let mut variant = Variant::new(&self.base, path)?;
-        variant.insert("authorization", &token.authorization())?;
-        Ok(variant)
     }
 
     /// The endpoint of a path. Models come from the settings and the catalog, so there are few.
@@ -147,10 +165,21 @@ impl Access {
         if let Some(endpoint) = known {
             return Ok(endpoint);
         }
-        let endpoint = Endpoint::new(&self.base, path, &self.credentials)
-            .map_err(|error| UpstreamError::connect(error.to_string()))?;
-        let endpoint = Arc::new(endpoint);
+        let endpoint = self.endpoint(&self.base, path)?;
         let mut paths = self.paths.write().unwrap_or_else(PoisonError::into_inner);
         Ok(paths.entry(path.to_owned()).or_insert(endpoint).clone())
     }
+
+    fn endpoint(&self, base: &BaseUrl, path: &str) -> Result<Arc<Endpoint>, UpstreamError> {
+        let endpoint = Endpoint::new(base, path, &self.credentials);
+        endpoint
+            .map(Arc::new)
+            .map_err(|error| UpstreamError::connect(error.to_string()))
+    }
+}
+
+fn shown(base: &BaseUrl, path: &str, token: &Token) -> Result<Variant, EndpointError> {
+    let mut variant = Variant::new(base, path)?;
+    variant.insert("authorization", &token.authorization())?;
+    Ok(variant)
 }

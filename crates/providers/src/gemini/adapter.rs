@@ -14,8 +14,9 @@ use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format, RequestId};
 use tollgate_upstream::{
-    CallContext, CountProvider, EmbedProvider, ListedModel, MediaKind, Outline, Payload, Provider,
-    TextAnswer, TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
+    CallContext, CountProvider, EmbedProvider, ImageCall, ListedModel, Maker, MediaKind, Outline, Payload,
+    Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
+    VideoCall,
 };
 
 use super::access::Access;
@@ -30,7 +31,7 @@ use crate::{counted, refusal};
 pub struct Gemini {
     id: Arc<str>,
     /// Marks the reasoning that comes from here.
-    origin: String,
+    pub(super) origin: String,
     pub(super) http: Arc<HttpClient>,
     pub(super) access: Access,
     pub(super) surface: Surface,
@@ -56,14 +57,24 @@ impl Gemini {
         })
     }
 
-    pub(super) async fn post(
+    /// The answer, whatever its status.
+    pub(super) async fn send(
         &self,
         ctx: &CallContext,
         path: &str,
         body: Bytes,
     ) -> Result<Response, UpstreamError> {
         let timeouts = Timeouts::of(ctx);
-        let response = self.access.post(&self.http, path, &body, timeouts).await?;
+        self.access.post(&self.http, path, &body, timeouts).await
+    }
+
+    pub(super) async fn post(
+        &self,
+        ctx: &CallContext,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response, UpstreamError> {
+        let response = self.send(ctx, path, body).await?;
         if !(200..300).contains(&response.status) {
             return Err(refusal::from_response(response, self.http.settings()).await);
         }
@@ -249,6 +260,14 @@ impl Provider for Gemini {
     }
 
     fn embeddings(&self) -> Option<&dyn EmbedProvider> {
+        Some(self)
+    }
+
+    fn images(&self) -> Option<&dyn Maker<ImageCall>> {
+        Some(self)
+    }
+
+    fn videos(&self) -> Option<&dyn Maker<VideoCall>> {
         Some(self)
     }
 

@@ -4,7 +4,9 @@
 mod access;
 mod adapter;
 mod embeddings;
+mod films;
 mod listing;
+mod pictures;
 mod stream;
 mod surface;
 

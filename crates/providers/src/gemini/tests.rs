@@ -1,5 +1,6 @@
 //! The adapter against a scripted upstream on loopback.
 
+mod media;
 mod vertex;
 
 use std::sync::Arc;

@@ -131,6 +131,46 @@ impl BaseUrl {
         }
     }
 
+    /// The same server without a path.
+    pub(crate) fn root(&self) -> Self {
+        Self {
+            prefix: String::new(),
+            query: None,
+            ..self.clone()
+        }
+    }
+
+    /// A path under the address as it is under [`root`](Self::root).
+    pub(crate) fn path_of(&self, path: &str) -> String {
+        let query = self.query.as_deref();
+        let mark = match (query, path.contains('?')) {
+            (None, _) => "",
+            (Some(_), true) => "&",
+            (Some(_), false) => "?",
+        };
+        format!("{}{path}{mark}{}", self.prefix, query.unwrap_or_default())
+    }
+
+    /// The path and query of an address that a server tells, when it is one of this server's own: of the same scheme,
+    /// host and port, or a path alone. What is shown to this server is shown nowhere else.
+    pub(crate) fn own_path(&self, told: &str) -> Option<String> {
+        if told.starts_with('/') && !told.starts_with("//") && !told.starts_with("/\\") {
+            return Some(told.split('#').next().unwrap_or_default().to_owned());
+        }
+        let uri: Uri = told.split('#').next()?.parse().ok()?;
+        let is_same_scheme = uri.scheme() == Some(&self.scheme);
+        let authority = uri.authority().filter(|_| is_same_scheme)?;
+        let port = |authority: &Authority| {
+            let usual = if self.is_secure() { 443 } else { 80 };
+            authority.port_u16().unwrap_or(usual)
+        };
+        let is_same_host = authority.host().eq_ignore_ascii_case(self.authority.host());
+        let has_user = authority.as_str().contains('@');
+        let is_own = is_same_host && !has_user && port(authority) == port(&self.authority);
+        let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        is_own.then(|| path.to_owned())
+    }
+
     /// The host, with its port when that is not the usual one.
     pub(crate) fn host(&self) -> &str {
         self.authority.as_str()
@@ -175,7 +215,12 @@ pub struct Credential {
 impl Credential {
     /// `Authorization: Bearer …`.
     pub fn bearer(key: &SecretString) -> Result<Self, EndpointError> {
-        let text = SecretString::from(format!("Bearer {}", key.expose_secret().trim()));
+        Self::scheme("Bearer", key)
+    }
+
+    /// `Authorization: SCHEME …`.
+    pub(crate) fn scheme(scheme: &str, key: &SecretString) -> Result<Self, EndpointError> {
+        let text = SecretString::from(format!("{scheme} {}", key.expose_secret().trim()));
         Self::new(AUTHORIZATION, &text)
     }
 
@@ -269,6 +314,14 @@ impl Variant {
     /// The path as it is sent, without a query.
     pub(crate) fn path(&self) -> &str {
         self.uri.path()
+    }
+
+    /// One more header, or another value for one, that is no secret.
+    pub(crate) fn insert_plain(&mut self, header: HeaderName, value: &str) -> Result<(), EndpointError> {
+        let value = HeaderValue::from_str(value)
+            .map_err(|_| EndpointError::new(format!("`{header}` cannot have that value")))?;
+        self.headers.insert(header, value);
+        Ok(())
     }
 
     /// One more header, or another value for one. It may be a secret.

@@ -13,12 +13,15 @@ use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
-    CallContext, EmbedProvider, ListedModel, MediaKind, ModerationProvider, Outline, Payload, Provider,
-    TextAnswer, TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
+    CallContext, EmbedProvider, ImageCall, ListedModel, Maker, MediaKind, ModerationProvider, Outline,
+    Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError,
+    UpstreamErrorKind, VideoCall,
 };
 
 use super::embeddings::EmbeddingsEndpoint;
+use super::images::ImageMaker;
 use super::presets::Preset;
+use super::videos::VideoMaker;
 use super::{listing, stream};
 use crate::crossing::{self, not_in_format};
 use crate::http::{
@@ -44,6 +47,8 @@ pub struct OpenAiCompatible {
     pub(super) completions: Option<Endpoint>,
     pub(super) embeddings: Option<EmbeddingsEndpoint>,
     moderations: Option<Moderations>,
+    images: Option<ImageMaker>,
+    videos: Option<VideoMaker>,
     models: Endpoint,
 }
 
@@ -69,11 +74,17 @@ impl OpenAiCompatible {
         let embeddings = embeddings.map(|row| EmbeddingsEndpoint::new(row, base, credentials));
         let moderations = preset.moderations_path;
         let moderations = moderations.map(|path| Moderations::new(base, path, credentials, http.clone()));
+        let images = preset.images.as_ref();
+        let images = images.map(|row| ImageMaker::new(row, base, credentials, http.clone()));
+        let videos = preset.videos.as_ref();
+        let videos = videos.map(|row| VideoMaker::new(row, base, credentials, http.clone()));
         Ok(Self {
             origin: origin_of(&id),
             id,
             preset,
             http,
+            images: images.transpose()?,
+            videos: videos.transpose()?,
             completions: completions.transpose()?,
             embeddings: embeddings.transpose()?,
             moderations: moderations.transpose()?,
@@ -334,6 +345,14 @@ impl Provider for OpenAiCompatible {
         self.moderations
             .as_ref()
             .map(|moderations| moderations as &dyn ModerationProvider)
+    }
+
+    fn images(&self) -> Option<&dyn Maker<ImageCall>> {
+        self.images.as_ref().map(|maker| maker as &dyn Maker<ImageCall>)
+    }
+
+    fn videos(&self) -> Option<&dyn Maker<VideoCall>> {
+        self.videos.as_ref().map(|maker| maker as &dyn Maker<VideoCall>)
     }
 
     async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {

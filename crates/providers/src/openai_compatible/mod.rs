@@ -4,12 +4,16 @@
 mod adapter;
 mod completions;
 mod embeddings;
+mod images;
 pub(crate) mod listing;
 pub mod presets;
 mod stream;
+mod videos;
 
 pub use adapter::OpenAiCompatible;
-pub use presets::{Auth, Completions, Embeddings, Key, PRESETS, Preset, preset};
+pub use presets::{
+    Auth, Completions, Embeddings, Images, Key, PRESETS, PictureBytes, PictureSize, Preset, Videos, preset,
+};
 
 #[cfg(test)]
 mod tests;

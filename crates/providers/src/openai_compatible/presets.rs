@@ -55,6 +55,67 @@ pub struct Completions {
     pub source: &'static str,
 }
 
+/// How a size is written in requests for pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PictureSize {
+    /// `size`: `WIDTHxHEIGHT`.
+    Joined,
+    /// `width` and `height`.
+    Apart,
+    /// `aspect_ratio` and `resolution`; pixels cannot be said.
+    Ratio,
+}
+
+/// How pictures come to be in the answer itself and not at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PictureBytes {
+    /// They are asked for by this `response_format`.
+    Asked(&'static str),
+    /// The older models (`dall-e-…`) are asked by `b64_json`. The newer ones answer nothing else and refuse to be
+    /// asked; they take an `output_format`, which the older ones refuse.
+    AskedOfOlder,
+}
+
+/// How a provider's pictures differ from OpenAI's.
+#[derive(Clone, Copy, Debug)]
+pub struct Images {
+    /// Path under the base where they are made from a prompt.
+    pub path: &'static str,
+    /// Path where they are made from pictures, by a form, when it has that.
+    pub edits: Option<&'static str>,
+    /// Whether an edit takes a `mask` that is transparent where the picture is to be made again.
+    pub masks: bool,
+    /// Path where pictures are made that are like another, by a form, when it has that.
+    pub variations: Option<&'static str>,
+    /// How a size is written.
+    pub size: PictureSize,
+    /// How the answer comes to have bytes.
+    pub bytes: PictureBytes,
+    /// What else it takes of `quality`, `output_format`, `negative_prompt` and `seed`.
+    pub takes: &'static [&'static str],
+    /// The most of one request.
+    pub most_at_once: u32,
+    /// Whether a request that is sent again under its `Idempotency-Key` is carried out once.
+    pub keeps_keys: bool,
+    /// Where this is from.
+    pub source: &'static str,
+}
+
+/// How a provider's films differ from OpenAI's.
+#[derive(Clone, Copy, Debug)]
+pub struct Videos {
+    /// Path under the base.
+    pub path: &'static str,
+    /// Whether every request is a form; otherwise those without a picture are JSON.
+    pub only_forms: bool,
+    /// What else it takes of `negative_prompt` and `seed`.
+    pub takes: &'static [&'static str],
+    /// The field that says whether there is sound, when it has one.
+    pub sound: Option<&'static str>,
+    /// Where this is from.
+    pub source: &'static str,
+}
+
 /// A provider that speaks the format of chat completions, and how it differs from OpenAI.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
@@ -76,6 +137,10 @@ pub struct Preset {
     pub embeddings: Option<Embeddings>,
     /// Path of its moderations under the base, when it has any in OpenAI's shape.
     pub moderations_path: Option<&'static str>,
+    /// Its pictures, when it makes any in OpenAI's shape.
+    pub images: Option<Images>,
+    /// Its films, when it makes any in OpenAI's shape.
+    pub videos: Option<Videos>,
     /// Whether a key is needed.
     pub key: Key,
     /// How it is shown.
@@ -122,6 +187,38 @@ const COMPLETIONS: Completions = Completions {
     source: UNSAID,
 };
 
+/// Pictures as most servers of the format have them.
+const IMAGES: Images = Images {
+    path: "/images/generations",
+    edits: Some("/images/edits"),
+    masks: false,
+    variations: None,
+    size: PictureSize::Joined,
+    bytes: PictureBytes::Asked("b64_json"),
+    takes: &[],
+    most_at_once: 10,
+    keeps_keys: false,
+    source: UNSAID,
+};
+
+/// Pictures as OpenAI has them.
+const OPENAI_IMAGES: Images = Images {
+    masks: true,
+    variations: Some("/images/variations"),
+    bytes: PictureBytes::AskedOfOlder,
+    takes: &["quality", "output_format"],
+    ..IMAGES
+};
+
+/// Films as OpenAI had them, and as others have them now.
+const VIDEOS: Videos = Videos {
+    path: "/videos",
+    only_forms: false,
+    takes: &[],
+    sound: None,
+    source: UNSAID,
+};
+
 /// What most providers have in common; no provider itself.
 const USUAL: Preset = Preset {
     name: UNSAID,
@@ -133,6 +230,8 @@ const USUAL: Preset = Preset {
     completions: None,
     embeddings: None,
     moderations_path: None,
+    images: None,
+    videos: None,
     key: Key::Optional,
     auth: Auth::Bearer,
     cap_name: CapName::AsSent,
@@ -187,6 +286,14 @@ pub const PRESETS: &[Preset] = &[
             ..EMBEDDINGS
         }),
         moderations_path: Some(MODERATIONS),
+        images: Some(Images {
+            source: "https://platform.openai.com/docs/api-reference/images",
+            ..OPENAI_IMAGES
+        }),
+        videos: Some(Videos {
+            source: "https://platform.openai.com/docs/api-reference/videos",
+            ..VIDEOS
+        }),
         ..USUAL
     },
     Preset {
@@ -203,6 +310,11 @@ pub const PRESETS: &[Preset] = &[
         embeddings: Some(Embeddings {
             source: "https://learn.microsoft.com/azure/foundry/openai/latest",
             ..EMBEDDINGS
+        }),
+        images: Some(Images {
+            variations: None,
+            source: "https://learn.microsoft.com/azure/foundry/openai/how-to/dall-e",
+            ..OPENAI_IMAGES
         }),
         ..USUAL
     },
@@ -280,6 +392,15 @@ pub const PRESETS: &[Preset] = &[
             dimensions: None,
             source: "https://docs.together.ai/reference/embeddings",
             ..EMBEDDINGS
+        }),
+        images: Some(Images {
+            edits: None,
+            size: PictureSize::Apart,
+            bytes: PictureBytes::Asked("base64"),
+            takes: &["output_format", "negative_prompt", "seed"],
+            most_at_once: 4,
+            source: "https://docs.together.ai/reference/post-images-generations",
+            ..IMAGES
         }),
         ..USUAL
     },
@@ -370,6 +491,12 @@ pub const PRESETS: &[Preset] = &[
             "prompt_cache_retention",
         ],
         source: "https://docs.x.ai/developers/rest-api-reference/inference/chat",
+        images: Some(Images {
+            edits: None,
+            size: PictureSize::Ratio,
+            source: "https://docs.x.ai/developers/rest-api-reference/inference/images",
+            ..IMAGES
+        }),
         ..USUAL
     },
     Preset {
@@ -436,6 +563,12 @@ pub const PRESETS: &[Preset] = &[
             drops: &["user"],
             source: "https://docs.ollama.com/api/openai-compatibility",
             ..EMBEDDINGS
+        }),
+        images: Some(Images {
+            edits: None,
+            most_at_once: 1,
+            source: "https://docs.ollama.com/api/openai-compatibility",
+            ..IMAGES
         }),
         ..USUAL
     },
@@ -537,6 +670,18 @@ pub const PRESETS: &[Preset] = &[
             source: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
             ..EMBEDDINGS
         }),
+        images: Some(Images {
+            takes: &["output_format", "negative_prompt", "seed"],
+            source: "https://docs.vllm.ai/projects/vllm-omni/en/stable/serving/image_generation_api/",
+            ..IMAGES
+        }),
+        videos: Some(Videos {
+            only_forms: true,
+            takes: &["negative_prompt", "seed"],
+            sound: Some("generate_sound"),
+            source: "https://docs.vllm.ai/projects/vllm-omni/en/stable/serving/videos_api/",
+            ..VIDEOS
+        }),
         ..USUAL
     },
     Preset {
@@ -573,6 +718,16 @@ pub const PRESETS: &[Preset] = &[
             source: "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py",
             ..EMBEDDINGS
         }),
+        images: Some(Images {
+            takes: &["quality", "output_format", "negative_prompt", "seed"],
+            source: "https://docs.sglang.io/diffusion/api/openai_api.html",
+            ..IMAGES
+        }),
+        videos: Some(Videos {
+            takes: &["negative_prompt", "seed"],
+            source: "https://docs.sglang.io/diffusion/api/openai_api.html",
+            ..VIDEOS
+        }),
         ..USUAL
     },
     Preset {
@@ -608,6 +763,17 @@ pub const PRESETS: &[Preset] = &[
             vendor_fields: &["input_type"],
             source: "-",
             ..EMBEDDINGS
+        }),
+        images: Some(Images {
+            masks: true,
+            variations: Some("/images/variations"),
+            takes: &["quality"],
+            source: "-",
+            ..IMAGES
+        }),
+        videos: Some(Videos {
+            source: "-",
+            ..VIDEOS
         }),
         ..USUAL
     },

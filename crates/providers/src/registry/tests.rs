@@ -125,6 +125,62 @@ fn bedrock_needs_a_region_and_one_of_two_kinds_of_keys() {
 }
 
 #[test]
+fn every_preset_is_documented() {
+    let page = include_str!("../../../../docs/providers.md");
+    for name in preset_names() {
+        let row = page
+            .lines()
+            .find(|line| line.starts_with(&format!("| `{name}` |")));
+        let row = row.unwrap_or_else(|| panic!("{name} has no row"));
+        for variable in key_variables(name) {
+            assert!(row.contains(&format!("`{variable}`")), "{name}: {variable}");
+        }
+    }
+}
+
+#[test]
+fn makers_of_pictures_and_films_need_their_keys() {
+    for (name, variable) in [
+        ("fal", Some("FAL_KEY")),
+        ("replicate", Some("REPLICATE_API_TOKEN")),
+        ("stable-diffusion.cpp", None),
+    ] {
+        assert_eq!(usual_key_variable(name), variable);
+        let built_without = built(&block(name, None, None, None));
+        assert_eq!(built_without.is_ok(), variable.is_none(), "{name}");
+        let message = built_without.err().unwrap_or_default();
+        assert!(message.contains(variable.unwrap_or_default()), "{message}");
+        let provider = built(&block(name, None, Some("http://127.0.0.1:9"), Some("k"))).unwrap();
+        assert!(provider.images().is_some() && provider.videos().is_some() && provider.text().is_none());
+        let message = built(&block(name, None, Some("http://127.0.0.1:9"), Some("a\nsecret")))
+            .err()
+            .unwrap();
+        assert!(!message.contains("secret"), "{message}");
+    }
+}
+
+#[test]
+fn workflows_are_for_those_that_have_them() {
+    let with = |name: &str, workflows: Option<&str>| ProviderConfig {
+        workflows: workflows.map(PathBuf::from),
+        ..block(name, None, None, Some("k"))
+    };
+    let folder = crate::media::tests::calls::WORKFLOWS;
+    assert!(built(&with("comfyui", Some(folder))).is_ok());
+    for (config, said) in [
+        (with("comfyui", None), "workflows"),
+        (
+            with("comfyui", Some("/nowhere/at/all")),
+            "cannot read /nowhere/at/all",
+        ),
+        (with("openai", Some(folder)), "`workflows` means nothing"),
+    ] {
+        let message = built(&config).err().unwrap();
+        assert!(message.contains(said), "{message}");
+    }
+}
+
+#[test]
 fn the_adapters_share_no_preset() {
     let mut names: Vec<&str> = preset_names().collect();
     let count = names.len();

@@ -221,6 +221,8 @@ pub struct ProviderSection {
     pub secret_access_key_env: Option<String>,
     /// The variable that holds the token of a temporary one.
     pub session_token_env: Option<String>,
+    /// The folder with the workflows that are its models, for presets that have workflows.
+    pub workflows: Option<String>,
     /// The price of its models that have no other. Without it such models are not offered.
     pub default_price: Option<PricesEntry>,
     /// Whether it is used.

@@ -144,6 +144,9 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
             None,
         );
     }
+    if let Some(reply) = script.media_reply(request) {
+        return (reply, None);
+    }
     let shape = shape_of(request);
     if shape.is_some() || is_embeddings(request) {
         let parsed = match shape {

@@ -2,7 +2,7 @@
 //! `POST …/moderations` and `POST …/responses`, Anthropic's `POST …/messages`, Gemini's
 //! `POST …/models/{model}:generateContent` (also as Vertex AI takes it), Bedrock's `POST …/model/{model}/converse`, the
 //! counts of tokens beside them, and `GET …/models`, byte by byte; other paths have what a test puts there. It issues
-//! access tokens, and takes payments as Stripe does, too.
+//! access tokens, takes payments as Stripe does, and makes pictures and films in the ways of [`media`], too.
 //!
 //! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
 //! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
@@ -22,6 +22,7 @@ mod faults;
 mod gate;
 mod generate_content;
 mod gzip;
+pub mod media;
 mod messages;
 mod moderations;
 mod plan;
@@ -54,6 +55,7 @@ pub use delivery::{At, Framing, How, LineEnd, Writes};
 pub use embeddings::vector;
 pub use faults::{FAULTS, Fault, Outcome, fault};
 pub use gate::Gate;
+pub use media::{FormPart, Making, MediaFault};
 pub use received::ReceivedRequest;
 pub use reply::Reply;
 pub use served::{End, Served, Tokens};
@@ -147,6 +149,26 @@ impl FakeUpstream {
     /// Adds a reply for the next count of tokens. Without one, every byte of a request is a token.
     pub fn push_for_counts(&self, reply: Reply) {
         self.script.change(|state| state.counts_queue.push_back(reply));
+    }
+
+    /// Says what becomes of the next submission to a maker of pictures or films.
+    pub fn push_for_media(&self, fault: MediaFault) {
+        self.script.change(|state| state.makers.faults.push_back(fault));
+    }
+
+    /// Sets how often something is asked for until it is made. Until then it waits, the first time, and is worked on.
+    pub fn set_media_polls(&self, polls: u32) {
+        self.script.change(|state| state.makers.polls = polls);
+    }
+
+    /// Everything that makers of pictures and films have taken, in order.
+    pub fn made(&self) -> Vec<Making> {
+        self.script.state().makers.made.clone()
+    }
+
+    /// How many submissions came to makers of pictures and films, taken or not.
+    pub fn media_submissions(&self) -> u64 {
+        self.script.state().makers.submissions
     }
 
     /// Sets the reply for when nothing else is scripted.

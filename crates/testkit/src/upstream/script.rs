@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::chat_request::ChatRequest;
 use super::counts;
 use super::directive;
+use super::media::Makers;
 use super::moderations;
 use super::received::ReceivedRequest;
 use super::reply::Reply;
@@ -37,6 +38,7 @@ pub(super) struct State {
     pub api_key: Option<String>,
     pub tokens: Option<TokenServer>,
     pub stripe: Option<StripeServer>,
+    pub makers: Makers,
     pub keep_requests: bool,
     /// What stands before an echo.
     pub preface: &'static str,
@@ -63,6 +65,7 @@ impl Script {
             api_key: None,
             tokens: None,
             stripe: None,
+            makers: Makers::new(),
             keep_requests: true,
             preface: "You said: ",
             requests: Vec::new(),
@@ -205,6 +208,11 @@ impl Script {
         self.change(|state| state.stripe.as_mut()?.reply(request))
     }
 
+    /// The reply of a maker of pictures or films, when the request is for one.
+    pub fn media_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
+        self.change(|state| state.makers.reply(request))
+    }
+
     /// Whether the request carries the key or the token that is asked for; keys in one of the usual headers.
     pub fn admits(&self, request: &ReceivedRequest) -> bool {
         let state = self.state();
@@ -214,9 +222,16 @@ impl Script {
         let Some(key) = state.api_key.as_deref() else {
             return true;
         };
-        let bearer = request
-            .header("authorization")
-            .and_then(|value| value.strip_prefix("Bearer "));
+        // What lies at another host is given to everybody.
+        let is_public = |host: &str| host.starts_with("localhost:");
+        if request.path.starts_with("/media/") && request.header("host").is_some_and(is_public) {
+            return true;
+        }
+        let bearer = request.header("authorization").and_then(|value| {
+            value
+                .strip_prefix("Bearer ")
+                .or_else(|| value.strip_prefix("Key "))
+        });
         let headers = ["x-api-key", "api-key", "x-goog-api-key"].map(|name| request.header(name));
         bearer == Some(key) || headers.contains(&Some(key))
     }

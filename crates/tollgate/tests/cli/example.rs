@@ -121,6 +121,10 @@ fn its_blocks_fit_together() {
     let account = installation.write("account.json", &account);
     let words = installation.write("words.txt", "# words\nthermite\n");
     let patterns = installation.write("patterns.txt", "a[0-9]+\n");
+    let workflows = key.parent().unwrap().join("workflows");
+    std::fs::create_dir(&workflows).unwrap();
+    let graph = r#"{"1": {"class_type": "CLIPTextEncode", "inputs": {"text": "{{prompt}}"}}}"#;
+    std::fs::write(workflows.join("gates.json"), graph).unwrap();
     // The server of the example is not there: nobody listens on port 1 of the loopback.
     let settings = uncommented()
         .replace("/run/secrets/gpu-2", key.to_str().unwrap())
@@ -133,6 +137,7 @@ fn its_blocks_fit_together() {
         .replace("/run/secrets/media", signing.to_str().unwrap())
         .replace("/etc/tollgate/weapons.txt", words.to_str().unwrap())
         .replace("/etc/tollgate/weapons.regex", patterns.to_str().unwrap())
+        .replace("/etc/tollgate/workflows", workflows.to_str().unwrap())
         .replace("10.0.0.6:8000", "127.0.0.1:1");
     let file = installation.write("t.toml", &settings);
     let report = installation.json(&["config", "check", "--config", file.to_str().unwrap()]);

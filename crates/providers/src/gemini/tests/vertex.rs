@@ -7,7 +7,7 @@ use crate::tokens::Identity;
 
 const FOLDER: &str = "/v1/projects/acme-project/locations/us-central1";
 
-fn config(base_url: &str, key: &str) -> ProviderConfig {
+pub(super) fn config(base_url: &str, key: &str) -> ProviderConfig {
     ProviderConfig {
         preset: Some("vertex".to_owned()),
         base_url: Some(base_url.to_owned()),
@@ -17,7 +17,7 @@ fn config(base_url: &str, key: &str) -> ProviderConfig {
     }
 }
 
-fn built(config: &ProviderConfig) -> Arc<dyn Provider> {
+pub(super) fn built(config: &ProviderConfig) -> Arc<dyn Provider> {
     let settings = HttpSettings {
         body_limit: 4 << 20,
         error_body_timeout: Duration::from_millis(300),

@@ -2,10 +2,12 @@
 
 mod answers;
 mod faults;
+mod images;
 mod presets;
 mod refusals;
 mod requests;
 mod secrets;
+mod videos;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -120,7 +120,7 @@ fn embeddings_are_as_they_are_said_to_be() {
     let with = PRESETS.iter().filter(|preset| preset.embeddings.is_some());
     assert!(with.clone().count() >= 10);
     let page = PAGE.split("### Embeddings").nth(1).unwrap();
-    let page = page.split("\n## ").next().unwrap();
+    let page = page.split("\n### ").next().unwrap();
     for preset in PRESETS {
         let name = preset.name;
         assert!(
@@ -152,5 +152,52 @@ fn embeddings_are_as_they_are_said_to_be() {
                 "{name}: {field} is not documented"
             );
         }
+    }
+}
+
+#[test]
+fn pictures_and_films_are_as_they_are_said_to_be() {
+    let page = PAGE.split("### Pictures and films").nth(1).unwrap();
+    let page = page.split("\n### ").next().unwrap();
+    for preset in PRESETS {
+        let name = preset.name;
+        let line = page
+            .lines()
+            .find(|line| line.starts_with(&format!("| `{name}` |")));
+        let cells: Vec<&str> = line.unwrap_or("||||||").split('|').map(str::trim).collect();
+        let said = |cell: usize, word: &str| cells[cell].contains(word);
+        let images = preset.images;
+        let videos = preset.videos;
+        assert_eq!(line.is_some(), images.is_some() || videos.is_some(), "{name}");
+        assert_eq!(said(2, "/images/generations"), images.is_some(), "{name}");
+        assert_eq!(
+            said(3, "/images/edits"),
+            images.is_some_and(|row| row.edits.is_some()),
+            "{name}"
+        );
+        let varies = images.is_some_and(|row| row.variations.is_some());
+        assert_eq!(said(3, "/images/variations"), varies, "{name}");
+        assert_eq!(said(4, "yes"), images.is_some_and(|row| row.masks), "{name}");
+        assert_eq!(said(5, "/videos"), videos.is_some(), "{name}");
+        let takes = images.map_or(&[][..], |row| row.takes);
+        for field in ["negative_prompt", "seed"] {
+            assert_eq!(said(6, "both"), takes.contains(&field), "{name}: {field}");
+            assert!(
+                videos.is_none_or(|row| row.takes.contains(&field) == takes.contains(&field)),
+                "{name}"
+            );
+        }
+        for field in takes {
+            let known = ["quality", "output_format", "negative_prompt", "seed"];
+            assert!(
+                known.contains(field),
+                "{name}: {field} is nothing that a call has"
+            );
+        }
+        let sources = [images.map(|row| row.source), videos.map(|row| row.source)];
+        assert!(
+            sources.into_iter().flatten().all(|source| !source.is_empty()),
+            "{name}"
+        );
     }
 }

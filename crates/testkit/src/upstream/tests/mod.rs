@@ -5,6 +5,7 @@ mod books;
 mod client;
 mod delivery;
 mod faults;
+mod media;
 mod selection;
 
 use serde_json::{Value, json};

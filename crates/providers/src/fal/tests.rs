@@ -1,0 +1,201 @@
+//! The adapter against a queue that speaks its wire.
+
+use serde_json::{Value, json};
+use tollgate_testkit::upstream::{FakeUpstream, MediaFault, Reply};
+use tollgate_upstream::{Content, ImageTask, State, UpstreamCause, VideoTask};
+
+use super::PRESET;
+use super::wire::Accepted;
+use crate::http::BaseUrl;
+use crate::media::tests::calls::{
+    KEY, a_film, check_ends, check_faults, context, images_of, pictures, provider_at, root_of, source,
+    states, submitted, videos_of,
+};
+
+const MODEL: &str = "fal-ai/flux/dev";
+
+#[tokio::test]
+async fn requests_have_the_usual_names() {
+    let data = "data:image/png;base64,AAEC";
+    let mut full = pictures(MODEL);
+    full.aspect_ratio = Some("2:1".into());
+    full.resolution = Some("1k".into());
+    full.format = Some(tollgate_upstream::ImageFormat::Png);
+    let edit_of = |model: &str, count: usize| {
+        let mut call = pictures(model);
+        (call.task, call.images) = (ImageTask::Edit, vec![source(&[0, 1, 2]); count]);
+        (call.negative_prompt, call.seed, call.size, call.count) = (None, None, None, 1);
+        call
+    };
+    let cases: [(_, Value); 4] = [
+        (
+            full,
+            json!({
+                "prompt": "a tall gate", "negative_prompt": "people", "seed": 7, "num_images": 2,
+                "image_size": {"width": 64, "height": 32}, "aspect_ratio": "2:1", "resolution": "1k",
+                "output_format": "png",
+            }),
+        ),
+        (
+            edit_of("fal-ai/flux-pro/kontext", 1),
+            json!({"prompt": "a tall gate", "num_images": 1, "image_url": data}),
+        ),
+        (
+            edit_of("fal-ai/nano-banana/edit", 1),
+            json!({"prompt": "a tall gate", "num_images": 1, "image_urls": [data]}),
+        ),
+        (
+            edit_of("fal-ai/flux-pro/kontext", 2),
+            json!({"prompt": "a tall gate", "num_images": 1, "image_urls": [data, data]}),
+        ),
+    ];
+    for (call, expected) in cases {
+        let upstream = FakeUpstream::start().await;
+        let provider = provider_at(PRESET, &root_of(&upstream));
+        submitted(images_of(&*provider), &call).await.unwrap();
+        let asked = upstream.requests().remove(0);
+        assert_eq!(asked.path, format!("/{}", call.upstream_model));
+        assert_eq!(asked.json().unwrap(), expected);
+        assert_eq!(asked.header("authorization"), Some(&*format!("Key {KEY}")));
+    }
+}
+
+#[tokio::test]
+async fn films_have_lengths_as_their_models_write_them() {
+    let data = "data:image/png;base64,AAEC";
+    let usual = json!({"prompt": "a gate opens", "aspect_ratio": "16:9", "resolution": "720p", "generate_audio": true});
+    let with = |more: Value| {
+        let mut body = usual.clone();
+        for (name, value) in more.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        body
+    };
+    let mut from_picture = a_film("fal-ai/kling-video/v2/master/image-to-video");
+    (from_picture.task, from_picture.image) = (VideoTask::FromImage, Some(source(&[0, 1, 2])));
+    let mut referring = a_film("fal-ai/bytedance/seedance/v1/lite/reference-to-video");
+    (referring.task, referring.references) = (VideoTask::FromReferences, vec![source(&[0, 1, 2])]);
+    let mut veo = referring.clone();
+    veo.upstream_model = "fal-ai/veo3.1/reference-to-video".into();
+    let mut extended = a_film("fal-ai/ltx-2/extend-video");
+    (extended.task, extended.video) = (VideoTask::Extend, Some(source(&[0, 1, 2])));
+    for (call, more) in [
+        (a_film("fal-ai/veo3.1"), json!({"duration": "8s"})),
+        (from_picture, json!({"duration": "8", "image_url": data})),
+        (
+            referring,
+            json!({"duration": "8", "reference_image_urls": [data]}),
+        ),
+        (veo, json!({"duration": "8s", "image_urls": [data]})),
+        (extended, json!({"duration": "8", "video_url": data})),
+    ] {
+        let upstream = FakeUpstream::start().await;
+        let provider = provider_at(PRESET, &root_of(&upstream));
+        videos_of(&*provider).check(&call).unwrap();
+        submitted(videos_of(&*provider), &call).await.unwrap();
+        assert_eq!(upstream.requests().remove(0).json().unwrap(), with(more));
+    }
+}
+
+#[tokio::test]
+async fn every_end_is_told() {
+    let expected: [(Option<MediaFault>, &[&str]); 5] = [
+        (None, &["waiting after 2", "running", "2 made"]),
+        (
+            Some(MediaFault::Fails("a gate too far".to_owned())),
+            &["waiting after 2", "running", "failed: Rejected"],
+        ),
+        (
+            Some(MediaFault::Blocked),
+            &["waiting after 2", "running", "blocked"],
+        ),
+        (Some(MediaFault::Lost), &["lost"]),
+        (Some(MediaFault::Endless), &["failed: Rejected"]),
+    ];
+    check_ends(PRESET, "", &pictures(MODEL), images_of, &expected).await;
+}
+
+#[tokio::test]
+async fn every_fault_says_whether_it_may_have_been_made() {
+    check_faults(PRESET, "", &pictures(MODEL), images_of).await;
+}
+
+#[tokio::test]
+async fn results_are_at_other_hosts() {
+    let upstream = FakeUpstream::start().await;
+    let provider = provider_at(PRESET, &root_of(&upstream));
+    let handle = submitted(videos_of(&*provider), &a_film("fal-ai/veo3.1"))
+        .await
+        .unwrap();
+    let Some(State::Made(made)) = states(videos_of(&*provider), &handle).await.pop() else {
+        panic!("it is made");
+    };
+    let making = upstream.made().remove(0);
+    let port = upstream.address().port();
+    let address = format!("http://localhost:{port}/media/{}/0", making.id);
+    assert_eq!(made.pieces[0].content, Content::Address(address));
+    assert_eq!((making.is_film, making.seconds), (true, 8));
+}
+
+#[test]
+fn only_own_addresses_are_followed() {
+    let base = BaseUrl::parse("https://queue.fal.run").unwrap();
+    let told: Accepted = serde_json::from_value(json!({
+        "request_id": "r/1", "status_url": "https://queue.fal.run/fal-ai/flux/requests/r1/status",
+        "response_url": "https://evil.test/r1", "cancel_url": null,
+    }))
+    .unwrap();
+    let handle = told.handle(&base, "fal-ai/flux/dev/image-to-image").unwrap();
+    assert_eq!(handle.status, "/fal-ai/flux/requests/r1/status");
+    assert_eq!(handle.response, "/fal-ai/flux/requests/r%2F1");
+    assert_eq!(handle.cancel, "/fal-ai/flux/requests/r%2F1/cancel");
+    let nothing: Accepted = serde_json::from_value(json!({"request_id": ""})).unwrap();
+    nothing.handle(&base, "m").unwrap_err();
+}
+
+#[tokio::test]
+async fn a_result_says_by_its_status_whether_it_is_one() {
+    let detail =
+        json!({"detail": [{"loc": ["body", "prompt"], "msg": "a gate", "type": "content_policy_violation"}]});
+    let half = json!({"images": [{"url": "https://v3.fal.media/1.png"}, {"url": "https://v3.fal.media/2.png"}],
+                      "has_nsfw_concepts": [true, false]});
+    let cases = [
+        (200, half, Some("1 made")),
+        (
+            200,
+            json!({"image": {"url": "https://v3.fal.media/1.png"}}),
+            Some("1 made"),
+        ),
+        (422, detail, Some("failed: ContentBlocked")),
+        (
+            500,
+            json!({"detail": "Internal Server Error"}),
+            Some("failed: Unavailable"),
+        ),
+        (404, json!({"detail": "Not found"}), Some("lost")),
+        (503, json!({"detail": "Come again"}), None),
+        (429, json!({"detail": "Come again"}), None),
+        (200, json!({"seed": 1}), None),
+        (200, json!({"images": [{"url": "file:///etc/passwd"}]}), None),
+    ];
+    for (status, body, word) in cases {
+        let upstream = FakeUpstream::start().await;
+        let status_of = Reply::body(200, "application/json", "{\"status\": \"COMPLETED\"}");
+        upstream.set_file("/q/status", status_of);
+        upstream.set_file("/q", Reply::body(status, "application/json", body.to_string()));
+        let provider = provider_at(PRESET, &root_of(&upstream));
+        let handle = br#"{"status": "/q/status", "response": "/q", "cancel": "/q/cancel"}"#;
+        let state = images_of(&*provider).poll(&context(), handle).await;
+        let told = state.as_ref().ok().map(|state| {
+            let words = crate::media::tests::calls::words(std::slice::from_ref(state));
+            words.join("")
+        });
+        assert_eq!(told.as_deref(), word, "{status} {body}: {state:?}");
+        if let Err(error) = state {
+            assert!(matches!(
+                error.cause,
+                UpstreamCause::Status | UpstreamCause::Protocol
+            ));
+        }
+    }
+}

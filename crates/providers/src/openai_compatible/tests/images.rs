@@ -1,0 +1,427 @@
+//! Pictures: what is sent, and what is made of the answer.
+
+use bytes::Bytes;
+use futures_util::TryStreamExt;
+use serde_json::{Value, json};
+use tollgate_testkit::upstream::media::picture;
+use tollgate_testkit::upstream::{FakeUpstream, MediaFault, Reply};
+use tollgate_types::{Retry, Usage};
+use tollgate_upstream::{
+    Content, ImageCall, ImageFormat, ImageTask, Made, Maker, Provider, Size, Source, State, Submitted,
+    UpstreamCause, UpstreamError, UpstreamErrorKind,
+};
+
+use super::{KEY, context, impatient, provider_at};
+
+fn call(model: &str) -> ImageCall {
+    ImageCall {
+        upstream_model: model.into(),
+        task: ImageTask::Generate,
+        prompt: "a tall gate".to_owned(),
+        negative_prompt: None,
+        images: Vec::new(),
+        mask: None,
+        count: 2,
+        set: false,
+        size: Some(Size {
+            width: 64,
+            height: 32,
+        }),
+        aspect_ratio: None,
+        resolution: None,
+        quality: None,
+        format: None,
+        seed: None,
+    }
+}
+
+/// Everything that can be said.
+fn full(model: &str) -> ImageCall {
+    ImageCall {
+        negative_prompt: Some("people".to_owned()),
+        aspect_ratio: Some("2:1".into()),
+        resolution: Some("1k".into()),
+        quality: Some("high".into()),
+        format: Some(ImageFormat::Webp),
+        seed: Some(7),
+        ..call(model)
+    }
+}
+
+fn source(bytes: &'static [u8], mime_type: &str) -> Source {
+    Source {
+        bytes: Bytes::from_static(bytes),
+        mime_type: mime_type.into(),
+    }
+}
+
+fn maker(provider: &dyn Provider) -> &dyn Maker<ImageCall> {
+    provider.images().unwrap()
+}
+
+async fn made(provider: &dyn Provider, call: &ImageCall) -> Result<Made, UpstreamError> {
+    match maker(provider).submit(&context(), call, "key-1").await? {
+        Submitted::Made(made) => Ok(made),
+        Submitted::Accepted { .. } => panic!("pictures come at once"),
+    }
+}
+
+#[tokio::test]
+async fn a_request_has_what_its_provider_takes() {
+    let cases: Vec<(&str, &str, Value)> = vec![
+        (
+            "openai",
+            "gpt-image-1.5",
+            json!({"size": "64x32", "quality": "high", "output_format": "webp"}),
+        ),
+        (
+            "openai",
+            "dall-e-3",
+            json!({"size": "64x32", "quality": "high", "response_format": "b64_json"}),
+        ),
+        (
+            "openai-compatible",
+            "m",
+            json!({"size": "64x32", "quality": "high", "response_format": "b64_json"}),
+        ),
+        (
+            "vllm",
+            "m",
+            json!({"size": "64x32", "response_format": "b64_json", "output_format": "webp",
+                   "negative_prompt": "people", "seed": 7}),
+        ),
+        (
+            "together",
+            "m",
+            json!({"width": 64, "height": 32, "response_format": "base64", "output_format": "webp",
+                   "negative_prompt": "people", "seed": 7}),
+        ),
+        (
+            "xai",
+            "m",
+            json!({"aspect_ratio": "2:1", "resolution": "1k", "response_format": "b64_json"}),
+        ),
+    ];
+    for (preset, model, mut expected) in cases {
+        let upstream = FakeUpstream::start().await;
+        upstream.set_api_key(KEY);
+        let provider = provider_at(preset, &upstream.base_url());
+        made(&*provider, &full(model)).await.unwrap();
+        let asked = upstream.requests().remove(0);
+        assert_eq!(asked.path, "/v1/images/generations", "{preset}");
+        assert_eq!(asked.header("content-type"), Some("application/json"));
+        assert_eq!(asked.header("idempotency-key"), Some("key-1"));
+        for (name, value) in [
+            ("model", json!(model)),
+            ("prompt", json!("a tall gate")),
+            ("n", json!(2)),
+        ] {
+            expected[name] = value;
+        }
+        assert_eq!(asked.json().unwrap(), expected, "{preset} {model}");
+    }
+}
+
+/// Name, value and file name of a part of a form.
+type Field = (&'static str, &'static str, Option<&'static str>);
+
+#[tokio::test]
+async fn pictures_are_made_from_pictures_by_a_form() {
+    let upstream = FakeUpstream::start().await;
+    let provider = provider_at("openai", &upstream.base_url());
+    let (first, second) = (
+        source(b"first\r\n--", "image/png"),
+        source(b"second", "image/jpeg"),
+    );
+    let edit = ImageCall {
+        task: ImageTask::Edit,
+        images: vec![first.clone(), second],
+        ..call("gpt-image-1.5")
+    };
+    let inpaint = ImageCall {
+        task: ImageTask::Inpaint,
+        images: vec![first.clone()],
+        mask: Some(source(b"mask", "image/png")),
+        ..call("gpt-image-1.5")
+    };
+    let vary = ImageCall {
+        task: ImageTask::Vary,
+        images: vec![first],
+        ..call("dall-e-2")
+    };
+    let expected: [(&ImageCall, &str, &[Field]); 3] = [
+        (
+            &edit,
+            "/v1/images/edits",
+            &[
+                ("model", "gpt-image-1.5", None),
+                ("n", "2", None),
+                ("prompt", "a tall gate", None),
+                ("size", "64x32", None),
+                ("image[]", "first\r\n--", Some("image-0.png")),
+                ("image[]", "second", Some("image-1.jpg")),
+            ],
+        ),
+        (
+            &inpaint,
+            "/v1/images/edits",
+            &[
+                ("model", "gpt-image-1.5", None),
+                ("n", "2", None),
+                ("prompt", "a tall gate", None),
+                ("size", "64x32", None),
+                ("image", "first\r\n--", Some("image-0.png")),
+                ("mask", "mask", Some("mask.png")),
+            ],
+        ),
+        (
+            &vary,
+            "/v1/images/variations",
+            &[
+                ("model", "dall-e-2", None),
+                ("n", "2", None),
+                ("response_format", "b64_json", None),
+                ("size", "64x32", None),
+                ("image", "first\r\n--", Some("image-0.png")),
+            ],
+        ),
+    ];
+    for (call, path, fields) in expected {
+        maker(&*provider).check(call).unwrap();
+        made(&*provider, call).await.unwrap();
+        let asked = upstream.requests().pop().unwrap();
+        assert_eq!(asked.path, path);
+        let mut parts = asked.form().expect("a form");
+        parts.sort_by_key(|part| (part.file_name.is_some(), part.name.clone()));
+        let mut fields = fields.to_vec();
+        fields.sort_by_key(|(name, _, file)| (file.is_some(), *name));
+        let told: Vec<(String, String, Option<String>)> = parts
+            .into_iter()
+            .map(|part| (part.name.clone(), part.text(), part.file_name))
+            .collect();
+        let told: Vec<(&str, &str, Option<&str>)> = told
+            .iter()
+            .map(|(name, text, file)| (name.as_str(), text.as_str(), file.as_deref()))
+            .collect();
+        assert_eq!(told, fields);
+    }
+}
+
+#[test]
+fn what_a_provider_has_no_word_for_is_refused() {
+    let of = |change: fn(&mut ImageCall)| {
+        let mut call = call("m");
+        change(&mut call);
+        call
+    };
+    let cases = [
+        ("openai", of(|_| {}), None),
+        (
+            "openai",
+            of(|call| call.negative_prompt = Some("x".to_owned())),
+            Some("negative_prompt"),
+        ),
+        (
+            "openai",
+            of(|call| call.negative_prompt = Some(" ".to_owned())),
+            None,
+        ),
+        ("openai", of(|call| call.seed = Some(1)), None),
+        ("openai", of(|call| call.set = true), Some("image_set")),
+        ("openai", of(|call| call.task = ImageTask::Vary), None),
+        (
+            "vllm",
+            of(|call| call.task = ImageTask::Vary),
+            Some("variation_of"),
+        ),
+        ("xai", of(|call| call.task = ImageTask::Edit), Some("image")),
+        (
+            "vllm",
+            of(|call| call.mask = Some(source(b"m", "image/png"))),
+            Some("mask"),
+        ),
+        (
+            "vllm",
+            of(|call| call.quality = Some("hd".into())),
+            Some("quality"),
+        ),
+        (
+            "vllm",
+            of(|call| call.negative_prompt = Some("x".to_owned())),
+            None,
+        ),
+        (
+            "openai",
+            of(|call| (call.size, call.aspect_ratio) = (None, Some("1:1".into()))),
+            Some("aspect_ratio"),
+        ),
+        (
+            "xai",
+            of(|call| (call.size, call.aspect_ratio) = (None, Some("1:1".into()))),
+            None,
+        ),
+    ];
+    for (preset, call, param) in cases {
+        let provider = provider_at(preset, "http://127.0.0.1:9/v1");
+        let refused = maker(&*provider).check(&call).err();
+        assert_eq!(
+            refused.and_then(|error| error.param).as_deref(),
+            param,
+            "{preset} {call:?}"
+        );
+    }
+}
+
+#[test]
+fn some_make_few_at_once() {
+    for (preset, model, most) in [
+        ("openai", "gpt-image-1.5", 10),
+        ("openai", "dall-e-3", 1),
+        ("vllm", "dall-e-3", 10),
+    ] {
+        let provider = provider_at(preset, "http://127.0.0.1:9/v1");
+        assert_eq!(maker(&*provider).most_at_once(model), most);
+        assert!(!maker(&*provider).keeps_keys());
+    }
+    assert!(provider_at("groq", "http://127.0.0.1:9/v1").images().is_none());
+}
+
+#[tokio::test]
+async fn bytes_addresses_and_usage_come_back() {
+    let upstream = FakeUpstream::start().await;
+    let provider = provider_at("openai-compatible", &upstream.base_url());
+    let answer = made(&*provider, &call("m")).await.unwrap();
+    assert_eq!(answer.usage, Some(Usage::tokens(30, 2_000)));
+    let expected = [0, 1].map(|shade| Content::Bytes(picture(64, 32, shade).into()));
+    assert_eq!(
+        answer
+            .pieces
+            .iter()
+            .map(|piece| &piece.content)
+            .collect::<Vec<_>>(),
+        [&expected[0], &expected[1]]
+    );
+
+    let upstream = FakeUpstream::start().await;
+    let provider = provider_at("openai-compatible", &upstream.base_url());
+    let own = format!("{}/pictures/1.png", upstream.base_url());
+    let data = json!([
+        {"url": own, "revised_prompt": "a very tall gate"},
+        {"url": "https://cdn.example.com/2.png", "b64_json": null, "revised_prompt": "a tall gate"},
+    ]);
+    upstream.set_hook(
+        "/v1/images/generations",
+        [Reply::body(
+            200,
+            "application/json",
+            json!({"data": data}).to_string(),
+        )],
+    );
+    upstream.set_file("/v1/pictures/1.png", Reply::body(200, "image/png", "picture"));
+    let answer = made(&*provider, &call("m")).await.unwrap();
+    assert_eq!(answer.usage, None);
+    let [first, second] = &answer.pieces[..] else {
+        panic!("two pictures: {answer:?}");
+    };
+    assert_eq!(first.revised_prompt.as_deref(), Some("a very tall gate"));
+    assert_eq!(second.revised_prompt, None, "it is the caller's own");
+    assert_eq!(
+        second.content,
+        Content::Address("https://cdn.example.com/2.png".to_owned())
+    );
+    let Content::Own(path) = &first.content else {
+        panic!("the first is the upstream's own: {first:?}");
+    };
+    let stream = maker(&*provider).fetch(&context(), path).await.unwrap();
+    let bytes: Vec<Bytes> = stream.try_collect().await.unwrap();
+    assert_eq!(bytes.concat(), b"picture");
+    assert_eq!(
+        upstream.requests().pop().unwrap().header("authorization"),
+        Some(&*format!("Bearer {KEY}"))
+    );
+}
+
+#[tokio::test]
+async fn every_fault_says_whether_it_may_have_been_made() {
+    use UpstreamCause::{Protocol, Status, Timeout};
+    use UpstreamErrorKind::{ContentBlocked, RateLimited, Unavailable};
+    let after = Retry::After(std::time::Duration::from_secs(7));
+    let cases = [
+        (MediaFault::Hang, Unavailable, Timeout, Retry::Unknown, 1),
+        (MediaFault::ServerError, Unavailable, Status, Retry::Unknown, 1),
+        (MediaFault::Busy, RateLimited, Status, after, 0),
+        (MediaFault::Refused, ContentBlocked, Status, Retry::Never, 0),
+        (MediaFault::Blocked, ContentBlocked, Status, Retry::Never, 1),
+        (MediaFault::BrokenJson, Unavailable, Protocol, Retry::Unknown, 1),
+        (MediaFault::Cut, Unavailable, Protocol, Retry::Unknown, 1),
+    ];
+    for (fault, kind, cause, retry, taken) in cases {
+        let upstream = FakeUpstream::start().await;
+        upstream.push_for_media(fault.clone());
+        let provider = provider_at("openai-compatible", &upstream.base_url());
+        let ctx = if fault == MediaFault::Hang {
+            impatient()
+        } else {
+            context()
+        };
+        let result = maker(&*provider).submit(&ctx, &call("m"), "key-1").await;
+        let error = result.expect_err("a fault");
+        assert_eq!(
+            (error.kind, error.cause, error.retry),
+            (kind, cause, retry),
+            "{fault:?} {error}"
+        );
+        assert!(!error.to_string().contains("tall gate"), "{error}");
+        assert_eq!(
+            (upstream.media_submissions(), upstream.made().len()),
+            (1, taken),
+            "{fault:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_none_is_a_failure() {
+    let too_few: Vec<(&str, Value, UpstreamErrorKind)> = vec![
+        ("nothing", json!({"data": []}), UpstreamErrorKind::Unavailable),
+        ("no list", json!({"data": "x"}), UpstreamErrorKind::Unavailable),
+        (
+            "no bytes",
+            json!({"data": [{"revised_prompt": "x"}]}),
+            UpstreamErrorKind::Unavailable,
+        ),
+        (
+            "no base64",
+            json!({"data": [{"b64_json": "***"}]}),
+            UpstreamErrorKind::Unavailable,
+        ),
+        (
+            "a file",
+            json!({"data": [{"url": "file:///etc/passwd"}]}),
+            UpstreamErrorKind::Unavailable,
+        ),
+        (
+            "an error",
+            json!({"error": {"code": "moderation_blocked", "message": "no"}}),
+            UpstreamErrorKind::ContentBlocked,
+        ),
+    ];
+    for (name, body, kind) in too_few {
+        let upstream = FakeUpstream::start().await;
+        upstream.set_hook(
+            "/v1/images/generations",
+            [Reply::body(200, "application/json", body.to_string())],
+        );
+        let provider = provider_at("openai-compatible", &upstream.base_url());
+        let error = made(&*provider, &call("m")).await.expect_err(name);
+        assert_eq!((error.kind, error.retry), (kind, Retry::Unknown), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_asked_for_later() {
+    let provider = provider_at("openai", "http://127.0.0.1:9/v1");
+    let state = maker(&*provider).poll(&context(), b"{}").await.unwrap();
+    assert!(matches!(state, State::Lost));
+    maker(&*provider).cancel(&context(), b"{}").await.unwrap();
+}

@@ -1,0 +1,156 @@
+//! The adapter against a server that speaks its wire.
+
+use serde_json::{Value, json};
+use tollgate_testkit::upstream::{FakeUpstream, MediaFault, Reply};
+use tollgate_upstream::{Content, ImageTask, State, VideoTask};
+
+use super::PRESET;
+use crate::media::tests::calls::{
+    KEY, a_film, check_ends, check_faults, context, images_of, pictures, provider_at, root_of, source,
+    states, submitted, videos_of, words,
+};
+
+const MODEL: &str = "black-forest-labs/flux-schnell";
+
+#[tokio::test]
+async fn predictions_are_made_of_models_and_versions() {
+    let input =
+        json!({"prompt": "a tall gate", "negative_prompt": "people", "seed": 7, "width": 64, "height": 32});
+    for (model, path, body) in [
+        (
+            MODEL,
+            format!("/v1/models/{MODEL}/predictions"),
+            json!({"input": input}),
+        ),
+        (
+            "somebody/sdxl:7762fd07",
+            "/v1/predictions".to_owned(),
+            json!({"version": "7762fd07", "input": input}),
+        ),
+    ] {
+        let upstream = FakeUpstream::start().await;
+        let provider = provider_at(PRESET, &root_of(&upstream));
+        submitted(images_of(&*provider), &pictures(model)).await.unwrap();
+        let asked = upstream.requests().remove(0);
+        assert_eq!(asked.path, path);
+        assert_eq!(asked.header("authorization"), Some(&*format!("Bearer {KEY}")));
+        assert_eq!(asked.json().unwrap(), body);
+    }
+}
+
+#[tokio::test]
+async fn pictures_have_the_names_of_their_family() {
+    let data = "data:image/png;base64,AAEC";
+    let cases: [(&str, &str, Value); 4] = [
+        ("google/nano-banana", "image_input", json!([data])),
+        ("black-forest-labs/flux-kontext-pro", "input_image", json!(data)),
+        ("black-forest-labs/flux-2-pro", "input_images", json!([data])),
+        ("stability-ai/sdxl", "image", json!(data)),
+    ];
+    for (model, name, value) in cases {
+        let upstream = FakeUpstream::start().await;
+        let provider = provider_at(PRESET, &root_of(&upstream));
+        let mut call = pictures(model);
+        (call.task, call.images) = (ImageTask::Edit, vec![source(&[0, 1, 2])]);
+        (call.aspect_ratio, call.resolution) = (Some("2:1".into()), Some("1K".into()));
+        images_of(&*provider).check(&call).unwrap();
+        submitted(images_of(&*provider), &call).await.unwrap();
+        let mut expected = json!({
+            "prompt": "a tall gate", "negative_prompt": "people", "seed": 7, "aspect_ratio": "2:1", "resolution": "1K",
+        });
+        expected[name] = value;
+        assert_eq!(
+            upstream.requests().remove(0).json().unwrap()["input"],
+            expected,
+            "{model}"
+        );
+        call.images.push(source(b"more"));
+        let is_refused = images_of(&*provider).check(&call).is_err();
+        assert_eq!(is_refused, ["input_image", "image"].contains(&name), "{model}");
+    }
+    let mut film = a_film("kwaivgi/kling-v2.1");
+    (film.task, film.image) = (VideoTask::FromImage, Some(source(&[0, 1, 2])));
+    let upstream = FakeUpstream::start().await;
+    let provider = provider_at(PRESET, &root_of(&upstream));
+    submitted(videos_of(&*provider), &film).await.unwrap();
+    let expected = json!({
+        "prompt": "a gate opens", "duration": 8, "aspect_ratio": "16:9", "resolution": "720p", "start_image": data,
+    });
+    assert_eq!(upstream.requests().remove(0).json().unwrap()["input"], expected);
+}
+
+#[tokio::test]
+async fn every_end_is_told() {
+    let expected: [(Option<MediaFault>, &[&str]); 5] = [
+        // One submission makes one, and the caller is told so by `most_at_once`.
+        (None, &["waiting", "running", "1 made"]),
+        (
+            Some(MediaFault::Fails("a gate too far".to_owned())),
+            &["waiting", "running", "failed: Unavailable"],
+        ),
+        (
+            Some(MediaFault::Blocked),
+            &["waiting", "running", "failed: ContentBlocked"],
+        ),
+        (Some(MediaFault::Lost), &["lost"]),
+        (Some(MediaFault::Endless), &["cancelled"]),
+    ];
+    check_ends(PRESET, "", &pictures(MODEL), images_of, &expected).await;
+    assert_eq!(
+        images_of(&*provider_at(PRESET, "http://127.0.0.1:9")).most_at_once(MODEL),
+        1
+    );
+}
+
+#[tokio::test]
+async fn every_fault_says_whether_it_may_have_been_made() {
+    check_faults(PRESET, "", &pictures(MODEL), images_of).await;
+}
+
+#[tokio::test]
+async fn an_output_is_one_address_or_several() {
+    let upstream = FakeUpstream::start().await;
+    let provider = provider_at(PRESET, &root_of(&upstream));
+    let handle = submitted(videos_of(&*provider), &a_film("google/veo-3"))
+        .await
+        .unwrap();
+    let Some(State::Made(made)) = states(videos_of(&*provider), &handle).await.pop() else {
+        panic!("it is made");
+    };
+    assert!(matches!(&made.pieces[0].content, Content::Address(url) if url.starts_with("http://localhost:")));
+
+    let url = "https://replicate.delivery/a.png";
+    let done = |output: Value| json!({"id": "p", "status": "succeeded", "output": output});
+    let cases = [
+        (done(json!([url, url])), Some("2 made")),
+        (done(json!(url)), Some("1 made")),
+        (done(json!("data:image/png;base64,AAEC")), Some("1 made")),
+        (done(json!([])), None),
+        (done(json!({"x": url})), None),
+        (done(Value::Null), None),
+        (
+            json!({"id": "p", "status": "succeeded", "output": null, "data_removed": true}),
+            Some("lost"),
+        ),
+        (
+            json!({"id": "p", "status": "aborted"}),
+            Some("failed: Unavailable"),
+        ),
+        (
+            json!({"id": "p", "status": "failed", "error": "no (E005) here"}),
+            Some("failed: Unavailable"),
+        ),
+        (json!({"id": "p", "status": "dreaming"}), None),
+    ];
+    for (body, word) in cases {
+        let upstream = FakeUpstream::start().await;
+        upstream.set_file(
+            "/v1/predictions/p",
+            Reply::body(200, "application/json", body.to_string()),
+        );
+        let provider = provider_at(PRESET, &root_of(&upstream));
+        let state = images_of(&*provider).poll(&context(), br#"{"id": "p"}"#).await;
+        let told = state.ok().map(|state| words(&[state]).join(""));
+        assert_eq!(told.as_deref(), word, "{body}");
+    }
+}

@@ -1,0 +1,160 @@
+//! ComfyUI's routes (docs.comfy.org/development/comfyui-server/comms_routes). Of a graph it understands as much as is
+//! needed to know what is to come: texts, sizes, batches, lengths of 16 frames a second, pictures that must have been
+//! uploaded, and whether a film is saved.
+
+use serde_json::{Map, Value, json};
+
+use super::super::received::ReceivedRequest;
+use super::super::reply::Reply;
+use super::{Makers, Making, Order, Stage, as_json, files, not_found, number, sides_of, text};
+
+pub(super) fn reply(makers: &mut Makers, request: &ReceivedRequest) -> Option<Reply> {
+    let path = request.bare_path();
+    if let Some(id) = path.strip_prefix("/history/") {
+        return Some(history(makers, id));
+    }
+    match (request.method.as_str(), path) {
+        ("POST", "/prompt") => Some(submit(makers, request)),
+        ("POST", "/upload/image") => Some(upload(makers, request)),
+        ("GET", "/queue") => Some(line(makers)),
+        ("POST", "/queue") => Some(delete(makers, request)),
+        ("POST", "/interrupt") => Some(interrupt(makers, request)),
+        ("GET", "/view") => Some(view(makers, request)),
+        _ => None,
+    }
+}
+
+fn upload(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
+    let parts = request.form().unwrap_or_default();
+    let Some(name) = parts.iter().find_map(|part| part.file_name.clone()) else {
+        return as_json(400, &json!({}));
+    };
+    makers.uploads.push(name.clone());
+    as_json(200, &json!({"name": name, "subfolder": "", "type": "input"}))
+}
+
+fn refused(kind: &str) -> Reply {
+    as_json(
+        400,
+        &json!({"error": {"type": kind, "message": "no"}, "node_errors": {}}),
+    )
+}
+
+fn submit(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
+    let body = request.json().unwrap_or_default();
+    let Some(graph) = body["prompt"].as_object() else {
+        return refused("no_prompt");
+    };
+    let input = |name: &str| {
+        graph
+            .values()
+            .map(|node| &node["inputs"][name])
+            .find(|value| !value.is_null())
+    };
+    let is_known = |node: &&Value| {
+        node["class_type"] != "LoadImage" || makers.uploads.contains(&text(&node["inputs"]["image"]))
+    };
+    if !graph.values().all(|node| is_known(&node)) {
+        return refused("prompt_outputs_failed_validation");
+    }
+    let order = Order {
+        is_film: graph.values().any(|node| node["class_type"] == "SaveVideo"),
+        model: String::new(),
+        prompt: input("text").map(text).unwrap_or_default(),
+        count: input("batch_size").and_then(number).unwrap_or(1),
+        size: graph.values().find_map(|node| sides_of(&node["inputs"])),
+        seconds: input("length").and_then(number).unwrap_or(0) / 16,
+    };
+    makers.submit("comfyui", request, order, |making| {
+        as_json(
+            200,
+            &json!({"prompt_id": making.id, "number": 1, "node_errors": {}}),
+        )
+    })
+}
+
+/// Asking for the history is what counts as asking: a client that finds nothing there asks for the queue, too.
+fn history(makers: &mut Makers, id: &str) -> Reply {
+    let Some((making, stage)) = makers.poll(id) else {
+        return as_json(200, &json!({}));
+    };
+    let status = |word: &str, message: &str| {
+        let messages = json!([["execution_start", {}], [message, {}]]);
+        json!({"status_str": word, "completed": word == "success", "messages": messages})
+    };
+    let entry = match stage {
+        Stage::Waiting | Stage::Running => return as_json(200, &json!({})),
+        Stage::Done => json!({"outputs": outputs(&making), "status": status("success", "execution_success")}),
+        Stage::Failed(words) => {
+            let mut failed = status("error", "execution_error");
+            failed["messages"][1][1] = json!({"exception_message": words});
+            json!({"outputs": {}, "status": failed})
+        }
+        Stage::Blocked => json!({"outputs": {}, "status": status("error", "execution_error")}),
+        Stage::Cancelled if making.polls == 1 => return as_json(200, &json!({})),
+        Stage::Cancelled => json!({"outputs": {}, "status": status("error", "execution_interrupted")}),
+    };
+    let mut history = Map::new();
+    history.insert(making.id, entry);
+    as_json(200, &Value::Object(history))
+}
+
+fn outputs(making: &Making) -> Value {
+    let file = |index: u32| json!({"filename": format!("{}_{index}", making.id), "subfolder": "a b", "type": "output"});
+    let shown = json!({"images": [{"filename": "preview", "subfolder": "", "type": "temp"}]});
+    json!({"3": shown, "9": {"images": (0..making.count).map(file).collect::<Vec<_>>()}})
+}
+
+fn line(makers: &Makers) -> Reply {
+    let entry = |(number, making): (usize, &Making)| json!([number, making.id, {}, {}, []]);
+    let open = |making: &Making| !making.is_cancelled && making.fault != Some(super::MediaFault::Lost);
+    let of = |wanted: fn(&Making) -> bool| -> Vec<Value> {
+        let made = makers.made.iter().enumerate();
+        made.filter(|(_, making)| making.wire == "comfyui" && open(making) && wanted(making))
+            .map(entry)
+            .collect()
+    };
+    let running = of(|making| making.polls > 1);
+    let pending = of(|making| making.polls <= 1);
+    as_json(200, &json!({"queue_running": running, "queue_pending": pending}))
+}
+
+fn delete(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
+    let body = request.json().unwrap_or_default();
+    for id in body["delete"].as_array().into_iter().flatten() {
+        let waiting = makers.find(&text(id)).filter(|making| making.polls <= 1);
+        if let Some(making) = waiting {
+            making.is_cancelled = true;
+        }
+    }
+    as_json(200, &json!({}))
+}
+
+fn interrupt(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
+    let id = text(&request.json().unwrap_or_default()["prompt_id"]);
+    if let Some(making) = makers.find(&id) {
+        making.is_cancelled = true;
+    }
+    Reply::body(200, "text/plain", "")
+}
+
+fn view(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
+    let query = request.path.split_once('?').map_or("", |(_, query)| query);
+    let fields: Vec<(&str, &str)> = query
+        .split('&')
+        .filter_map(|field| field.split_once('='))
+        .collect();
+    let field = |name: &str| {
+        fields
+            .iter()
+            .find(|(other, _)| *other == name)
+            .map(|(_, value)| *value)
+    };
+    let place = (field("subfolder"), field("type")) == (Some("a%20b"), Some("output"));
+    let named = field("filename").and_then(|name| name.rsplit_once('_'));
+    let found = named.filter(|_| place).and_then(|(id, index)| {
+        let index = index.parse().ok()?;
+        Some(files::bytes(makers.find(id)?, index))
+    });
+    found.unwrap_or_else(not_found)
+}
