@@ -76,7 +76,10 @@ impl Said {
         }
         let first = |list: &[String]| list.first().cloned();
         let ratio = said(&self.aspect_ratio).or_else(|| first(&model.aspect_ratios));
-        let ratio = ratio.or_else(|| usual.ratio.map(str::to_owned));
+        let ratio = match model.sizes.is_empty() {
+            true => ratio.or_else(|| usual.ratio.map(str::to_owned)),
+            false => ratio,
+        };
         let step = said(&self.resolution).or_else(|| first(&model.resolutions));
         let step = step.or_else(|| usual.resolution.map(str::to_owned));
         for (name, said, known) in [

@@ -30,6 +30,7 @@ mod generate_content;
 mod idempotency;
 mod lenient;
 mod limits;
+mod making;
 mod max_cost;
 mod media;
 mod messages;

@@ -75,12 +75,6 @@ impl Scene {
         format!("http://{}{path}", self.upstream.address())
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Response {
-        self.client()
-            .send(&Request::json(path, body).key(&self.key.secret))
-            .await
-    }
-
     fn received(&self, method: &str) -> Vec<ReceivedRequest> {
         let mut requests = self.upstream.requests();
         requests.retain(|request| request.method == method);

@@ -146,7 +146,11 @@ impl Scene {
         Options {
             config: settings(upstream) + config,
             storage,
-            env: vec![("PROVIDER_KEY".to_owned(), PROVIDER_KEY.to_owned())],
+            env: vec![
+                ("PROVIDER_KEY".to_owned(), PROVIDER_KEY.to_owned()),
+                // Where the programs for films are.
+                ("PATH".to_owned(), std::env::var("PATH").unwrap_or_default()),
+            ],
             runner: Vec::new(),
         }
     }
@@ -168,6 +172,12 @@ impl Scene {
     /// The answer to a chat request from its head on.
     pub async fn open(&self, body: &Value) -> Answer {
         self.client().open(&self.request(body)).await
+    }
+
+    /// The answer to a POST of this body.
+    pub async fn post(&self, path: &str, body: &Value) -> Response {
+        let request = Request::json(path, body).key(&self.key.secret);
+        self.client().send(&request).await
     }
 
     /// The account's balance as callers see it.

@@ -1,5 +1,14 @@
 //! What is made: small pictures and films of any size, and the addresses where they are.
 
+#![expect(
+    clippy::expect_used,
+    reason = "only tests use this: without the program there is no film to test with"
+)]
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
 use super::super::received::ReceivedRequest;
 use super::super::reply::Reply;
 use super::{Makers, Making, not_found};
@@ -7,10 +16,6 @@ use super::{Makers, Making, not_found};
 const PNG_BEGIN: &[u8] = b"\x89PNG\r\n\x1a\n";
 /// The most bytes of a stored block (RFC 1951).
 const LONGEST_BLOCK: usize = 65_535;
-/// Frames of a second of film.
-const RATE: u32 = 8;
-/// No turn and no stretch, in fixed point.
-const MATRIX: [u32; 9] = [0x1_0000, 0, 0, 0, 0x1_0000, 0, 0, 0, 0x4000_0000];
 
 pub(super) fn path(making: &Making, index: u32) -> String {
     format!("/media/{}/{index}", making.id)
@@ -78,75 +83,36 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     stream
 }
 
-/// An MP4 whose boxes say this size and length (ISO 14496-12). Its frames have nothing in them that could be seen.
+/// A film of one colour with this size and length. Each is made once.
+///
+/// # Panics
+/// When ffmpeg is not installed.
 pub fn film(width: u32, height: u32, seconds: u32) -> Vec<u8> {
-    let frames = seconds.max(1) * RATE;
-    let length = seconds.max(1) * 1_000;
-    let begin = boxed(b"ftyp", &[b"isom", &words(&[0x200]), b"isomavc1mp41"]);
-    // The place of the frames follows from the size of what is before them, which does not depend on it.
-    let before = begin.len() + movie(width, height, frames, length, 0).len();
-    let mut file = begin;
-    file.extend(movie(width, height, frames, length, before as u32 + 8));
-    file.extend(boxed(b"mdat", &[&vec![0; frames as usize * 4]]));
-    file
+    static MADE: Mutex<BTreeMap<(u32, u32, u32), Vec<u8>>> = Mutex::new(BTreeMap::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let film = made.entry((width, height, seconds));
+    film.or_insert_with(|| shoot(width, height, seconds)).clone()
 }
 
-fn movie(width: u32, height: u32, frames: u32, length: u32, place: u32) -> Vec<u8> {
-    let header = [
-        words(&[0, 0, 0, 1_000, length, 0x1_0000, 0x100_0000, 0, 0]),
-        words(&MATRIX),
-        words(&[0; 6]),
-        words(&[2]),
-    ];
-    let track = [
-        words(&[7, 0, 0, 1, 0, length, 0, 0, 0, 0]),
-        words(&MATRIX),
-        words(&[width << 16, height << 16]),
-    ];
-    let entry = [
-        words(&[0, 1, 0, 0, 0, 0]),
-        words(&[(width << 16) | height, 0x48_0000, 0x48_0000, 0, 0x1_0000]),
-        words(&[0; 7]),
-        words(&[0x18_ffff]),
-    ];
-    let entry = boxed(b"avc1", &[&entry.concat()]);
-    let table = [
-        boxed(b"stsd", &[&words(&[0, 1]), &entry]),
-        boxed(b"stts", &[&words(&[0, 1, frames, 1_000 / RATE])]),
-        boxed(b"stsc", &[&words(&[0, 1, 1, frames, 1])]),
-        boxed(b"stsz", &[&words(&[0, 4, frames])]),
-        boxed(b"stco", &[&words(&[0, 1, place])]),
-    ];
-    let here = boxed(b"dref", &[&words(&[0, 1]), &boxed(b"url ", &[&words(&[1])])]);
-    let inner = [
-        boxed(b"vmhd", &[&words(&[1, 0, 0])]),
-        boxed(b"dinf", &[&here]),
-        boxed(b"stbl", &[&table.concat()]),
-    ];
-    let media = [
-        boxed(b"mdhd", &[&words(&[0, 0, 0, 1_000, length, 0x55c4_0000])]),
-        boxed(
-            b"hdlr",
-            &[&words(&[0, 0]), b"vide", &words(&[0, 0, 0]), b"film\0"],
-        ),
-        boxed(b"minf", &[&inner.concat()]),
-    ];
-    let track = [
-        boxed(b"tkhd", &[&track.concat()]),
-        boxed(b"mdia", &[&media.concat()]),
-    ];
-    let header = boxed(b"mvhd", &[&header.concat()]);
-    boxed(b"moov", &[&header, &boxed(b"trak", &[&track.concat()])])
-}
-
-fn boxed(name: &[u8; 4], parts: &[&[u8]]) -> Vec<u8> {
-    let length: usize = parts.iter().map(|part| part.len()).sum();
-    let mut bytes = (length as u32 + 8).to_be_bytes().to_vec();
-    bytes.extend(name);
-    parts.iter().for_each(|part| bytes.extend(*part));
-    bytes
-}
-
-fn words(values: &[u32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_be_bytes()).collect()
+fn shoot(width: u32, height: u32, seconds: u32) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a temporary directory can be made");
+    let place = folder.path().join("film.mp4");
+    let source = format!("color=c=gray:s={width}x{height}:r=10:d={}", seconds.max(1));
+    let made = Command::new("ffmpeg")
+        .args(["-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", &source])
+        .args([
+            "-c:v",
+            "libx264",
+            "-preset",
+            "ultrafast",
+            "-pix_fmt",
+            "yuv420p",
+            "-movflags",
+            "+faststart",
+        ])
+        .arg(&place)
+        .status()
+        .expect("ffmpeg is installed: apt-get install ffmpeg");
+    assert!(made.success(), "ffmpeg has made no film of {width}x{height}");
+    std::fs::read(&place).expect("the film can be read")
 }

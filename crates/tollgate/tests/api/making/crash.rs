@@ -1,0 +1,132 @@
+//! The process is killed while jobs are accepted, submitted, followed and kept: none is lost, none is submitted twice, none
+//! is charged twice, and polls go on.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tollgate_testkit::gateway::{Storage, eventually};
+
+use super::{FILM, FILMS, SECOND_PRICE};
+use crate::scene::{GRANTED, Scene};
+
+/// All of them at once, and leases that are soon over.
+const SETTINGS: &str = "[jobs]\nper_account = 100\n[limits]\nrpm = 100000\n";
+
+#[tokio::test]
+async fn fifty_jobs_survive_the_death_of_their_process() {
+    killed(Storage::Sqlite, 50).await;
+}
+
+#[tokio::test]
+#[ignore = "a proof: make prove"]
+async fn five_hundred_jobs_survive_the_death_of_their_process() {
+    killed(Storage::Sqlite, 500).await;
+    killed(Storage::Postgres, 100).await;
+}
+
+impl Scene {
+    /// Every job of the account, once all have ended.
+    async fn all_ended(&self) -> Vec<Value> {
+        for status in ["queued", "in_progress"] {
+            eventually("every job has ended", async || {
+                let open = self
+                    .get(&format!("/v1/jobs?limit=1&status={status}"))
+                    .await
+                    .json();
+                match open["data"][0]["job_id"].as_str() {
+                    Some(id) => {
+                        self.ended(id).await;
+                        false
+                    }
+                    None => true,
+                }
+            })
+            .await;
+        }
+        let mut jobs = Vec::new();
+        let mut page = self.get("/v1/jobs?limit=100").await.json();
+        loop {
+            jobs.extend(page["data"].as_array().unwrap().clone());
+            if page["has_more"] == false {
+                return jobs;
+            }
+            let last = page["last_id"].as_str().unwrap().to_owned();
+            page = self.get(&format!("/v1/jobs?limit=100&after={last}")).await.json();
+        }
+    }
+}
+
+async fn killed(storage: Storage, count: usize) {
+    let mut scene = Scene::studio(storage, SETTINGS).await;
+    scene.upstream.set_media_polls(2);
+    let mut ids = Vec::new();
+    // A few at a time, and the process dies in another phase of theirs each time.
+    for round in 0..5 {
+        for n in 0..count / 5 {
+            let body = json!({"model": FILM, "prompt": format!("film {round} {n}"), "duration": 2});
+            ids.push(scene.accept(FILMS, &body).await);
+        }
+        let name = format!("film {round} ");
+        eventually("this phase is reached", async || {
+            let made = scene.upstream.made();
+            let polls: Vec<u32> = made
+                .iter()
+                .filter(|making| making.prompt.starts_with(&name))
+                .map(|making| making.polls)
+                .collect();
+            match round {
+                0 => !polls.is_empty(),
+                1 => polls.len() == count / 5,
+                2 => polls.iter().any(|polls| *polls > 0),
+                3 => polls.len() == count / 5 && polls.iter().all(|polls| *polls > 0),
+                _ => polls.iter().any(|polls| *polls > 2),
+            }
+        })
+        .await;
+        scene.gateway.kill().await;
+        scene.gateway.restart().await;
+        for id in ids.iter().rev().take(3) {
+            assert!(scene.job(id).await["status"].is_string(), "a poll goes on");
+        }
+    }
+    for id in ids.iter().rev().take(3) {
+        scene.ended(id).await;
+    }
+    let jobs = scene.all_ended().await;
+    assert_eq!(jobs.len(), count, "none is lost");
+    let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
+    let mut charged = 0;
+    for job in jobs {
+        let status = job["status"].as_str().unwrap().to_owned();
+        match &*status {
+            "completed" => {
+                charged += 2 * SECOND_PRICE;
+                assert_eq!(job["cost"], "0.2", "{job}");
+            }
+            // Nobody knows whether it was submitted, so it is not submitted again and not paid.
+            "failed" => assert_eq!(
+                (&job["cost"], &job["error"]["code"]),
+                (&json!("0"), &json!("internal_error")),
+                "{job}"
+            ),
+            other => panic!("{other}: {job}"),
+        }
+        *outcomes.entry(status).or_default() += 1;
+    }
+    println!("{outcomes:?}");
+    assert!(
+        outcomes
+            .get("completed")
+            .is_some_and(|completed| *completed >= count / 3),
+        "{outcomes:?}"
+    );
+    let mut submitted: BTreeMap<String, usize> = BTreeMap::new();
+    for making in scene.upstream.made() {
+        *submitted.entry(making.prompt).or_default() += 1;
+    }
+    assert!(submitted.values().all(|times| *times == 1), "{submitted:?}");
+    assert_eq!(scene.settled().await.credits, GRANTED - charged);
+    let check = scene.finish().await;
+    assert!(check.clean);
+    assert_eq!((check.usage_rows, check.open_holds), (count as u64, 0));
+}
