@@ -3,7 +3,6 @@
 //! Suggested reading order: [`jobs`] (what callers see of a job), [`shelf`] (what is kept), `making` (how a job is carried
 //! out, whatever it makes), [`images`], [`videos`], [`outputs`].
 
-mod accepted;
 pub mod images;
 mod input;
 pub mod jobs;

@@ -32,8 +32,9 @@ const SENDINGS: u32 = 3;
 /// How long a submission waits until it is tried again, unless the provider says how long.
 const PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Shortest and longest wait between two questions.
+/// Shortest and longest wait between two questions, and the longest before the first.
 const SOONEST: Duration = Duration::from_millis(100);
+const FIRST: Duration = Duration::from_secs(2);
 const LATEST: Duration = Duration::from_secs(30);
 /// The same once a job has taken longer than one of its kind does.
 const SELDOM: Duration = Duration::from_secs(300);
@@ -355,7 +356,7 @@ impl<C: Craft> Making<C> {
         let job = work.job().clone();
         let pipeline = &self.studio.pipeline;
         let (provider, theirs) = (handle.provider.clone(), handle.handle.clone());
-        let mut wait = first.clamp(SOONEST, LATEST);
+        let mut wait = first.clamp(SOONEST, FIRST);
         let mut is_withdrawn = false;
         let mut last = String::new();
         loop {

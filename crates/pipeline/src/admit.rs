@@ -7,7 +7,7 @@ use tollgate_accounts::limits::TokenReservation;
 use tollgate_accounts::{Caller, LimitHeaders};
 use tollgate_billing::{Demand, Hold, HoldRequest, Preview};
 use tollgate_catalog::Model;
-use tollgate_storage::Decision;
+use tollgate_storage::{Decision, Job};
 use tollgate_types::{Credits, Error, RequestId, Timestamp};
 use tollgate_upstream::{CallContext, Permit, TextCall};
 
@@ -90,6 +90,17 @@ pub(crate) fn free_context(request: RequestId, reason: &'static str, timeout: Du
         permit: Permit::Free(reason),
         header_timeout: timeout,
         idle_timeout: timeout,
+        inspected: false,
+    }
+}
+
+/// The frame in which an upstream may be called for a job, whose hold was taken with it.
+pub(crate) fn job_context(job: &Job, header_timeout: Duration, idle_timeout: Duration) -> CallContext {
+    CallContext {
+        request: job.request,
+        permit: Permit::Hold(job.hold),
+        header_timeout,
+        idle_timeout,
         inspected: false,
     }
 }

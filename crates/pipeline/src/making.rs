@@ -10,11 +10,12 @@ use tollgate_storage::{Job, Settlement};
 use tollgate_types::usage::Outcome;
 use tollgate_types::{Error, ErrorCode, Prices, Timestamp, Usage};
 use tollgate_upstream::{
-    CallContext, ContentStream, FetchRequest, ImageCall, Maker, MediaKind, Permit, Provider, State,
-    Submitted, UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall,
+    ContentStream, FetchRequest, ImageCall, Maker, MediaKind, Provider, State, Submitted, UpstreamCause,
+    UpstreamError, UpstreamErrorKind, VideoCall,
 };
 
 use crate::Pipeline;
+use crate::admit::job_context;
 use crate::dispatch::public_error;
 use crate::media::NamesMedia;
 use crate::route::{Route, Routed};
@@ -177,7 +178,9 @@ impl Pipeline {
             return Err(UpstreamError::connect("the provider does not make this"));
         };
         let call = call.at(route.candidate.upstream_model.clone());
-        let submitted = maker.submit(&for_job(job, patience), &call, key).await;
+        let submitted = maker
+            .submit(&job_context(job, patience, ASKING), &call, key)
+            .await;
         match &submitted {
             Ok(_) => self.health.succeeded(&route.candidate),
             Err(error) => {
@@ -198,7 +201,7 @@ impl Pipeline {
     ) -> Result<State, UpstreamError> {
         let provider = self.known(provider)?;
         let maker = C::maker(&*provider).ok_or_else(makes_no_more)?;
-        maker.poll(&for_job(job, ASKING), handle).await
+        maker.poll(&job_context(job, ASKING, ASKING), handle).await
     }
 
     /// Tells a provider that what was submitted to it is not wanted any more.
@@ -210,7 +213,7 @@ impl Pipeline {
     ) -> Result<(), UpstreamError> {
         let provider = self.known(provider)?;
         let maker = C::maker(&*provider).ok_or_else(makes_no_more)?;
-        maker.cancel(&for_job(job, ASKING), handle).await
+        maker.cancel(&job_context(job, ASKING, ASKING), handle).await
     }
 
     /// What a provider has made and keeps.
@@ -222,7 +225,7 @@ impl Pipeline {
     ) -> Result<ContentStream, UpstreamError> {
         let provider = self.known(provider)?;
         let maker = C::maker(&*provider).ok_or_else(makes_no_more)?;
-        maker.fetch(&for_job(job, ASKING), own).await
+        maker.fetch(&job_context(job, ASKING, ASKING), own).await
     }
 
     /// What a provider has made and keeps at an address that anybody may open. The address is a stranger's: it is fetched as
@@ -277,17 +280,6 @@ impl Pipeline {
 
 fn makes_no_more() -> UpstreamError {
     UpstreamError::connect("the provider does not make this any more")
-}
-
-/// A job has a hold, so a provider may be called for it.
-fn for_job(job: &Job, header_timeout: Duration) -> CallContext {
-    CallContext {
-        request: job.request,
-        permit: Permit::Hold(job.hold),
-        header_timeout,
-        idle_timeout: ASKING,
-        inspected: false,
-    }
 }
 
 #[cfg(test)]

@@ -295,6 +295,7 @@ impl Frame {
 
 /// What comes next in a segment.
 #[derive(Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one of them at a time")]
 pub(crate) enum Next {
     /// A whole record and its sequence number.
     Record(u64, Record),

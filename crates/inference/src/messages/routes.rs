@@ -51,7 +51,7 @@ async fn create_message(
     let betas = betas(&headers)?;
     match service::create(&inference.pipeline, &ctx, caller, version, betas, body).await? {
         Answer::Whole(bytes) => Ok(json::response(bytes)),
-        Answer::Stream(events) => Ok(sse::response(events)),
+        Answer::Stream(events) => Ok(sse::response(*events)),
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) enum Answer {
     /// A JSON body.
     Whole(Bytes),
     /// Server-sent events.
-    Stream(Events),
+    Stream(Box<Events>),
 }
 
 pub(super) async fn create(
@@ -57,12 +57,12 @@ pub(super) async fn create(
             )?;
             Ok(Answer::Whole(bytes))
         }
-        Delivered::Stream(pieces) => Ok(Answer::Stream(Events::new(
+        Delivered::Stream(pieces) => Ok(Answer::Stream(Box::new(Events::new(
             pieces,
             &public_model,
             show_reasoning,
             ctx.id.to_string(),
-        ))),
+        )))),
     }
 }
 

@@ -12,8 +12,9 @@ use utoipa_axum::routes;
 
 use super::service::{self, Answer, WINDOW};
 use super::wire::{GenerateImages, ImagesOrJob};
+use crate::MediaRoom;
+use crate::jobs::{accepted, prefer_wait};
 use crate::submission::Asked;
-use crate::{MediaRoom, accepted};
 
 /// The routes of this group.
 pub fn routes() -> OpenApiRouter<MediaRoom> {
@@ -43,9 +44,9 @@ async fn generate_images(
         origin,
         body,
     };
-    let prefer = accepted::prefer_wait(&headers, WINDOW);
+    let prefer = prefer_wait(&headers, WINDOW);
     Ok(match service::create(asked, prefer).await? {
         Answer::Made(pictures) => Json(pictures).into_response(),
-        Answer::Accepted(reference) => accepted::response(&reference),
+        Answer::Accepted(reference) => accepted(&reference),
     })
 }

@@ -8,4 +8,5 @@ mod wire;
 pub use records::Records;
 pub(crate) use records::unavailable;
 pub use routes::routes;
+pub(crate) use routes::{accepted, prefer_wait};
 pub use wire::{JobRecord, JobReference};

@@ -10,9 +10,9 @@ use utoipa_axum::routes;
 
 use super::service;
 use super::wire::GenerateVideo;
-use crate::jobs::JobReference;
+use crate::MediaRoom;
+use crate::jobs::{JobReference, accepted};
 use crate::submission::Asked;
-use crate::{MediaRoom, accepted};
 
 /// The routes of this group.
 pub fn routes() -> OpenApiRouter<MediaRoom> {
@@ -40,5 +40,5 @@ async fn generate_video(
         origin,
         body,
     };
-    Ok(accepted::response(&service::create(asked).await?))
+    Ok(accepted(&service::create(asked).await?))
 }

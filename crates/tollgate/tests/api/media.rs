@@ -1,7 +1,7 @@
 //! Pictures and documents that callers name by their addresses: fetched where an upstream takes bytes only.
 
 use serde_json::{Value, json};
-use tollgate_testkit::gateway::http::{Request, Response};
+use tollgate_testkit::gateway::http::Request;
 use tollgate_testkit::gateway::{Balance, Gateway};
 use tollgate_testkit::upstream::{At, FakeUpstream, Gate, How, ReceivedRequest, Reply};
 

@@ -19,7 +19,7 @@ async fn fifty_jobs_survive_the_death_of_their_process() {
 
 #[tokio::test]
 #[ignore = "a proof: make prove"]
-async fn five_hundred_jobs_survive_the_death_of_their_process() {
+async fn prove_five_hundred_jobs_survive_the_death_of_their_process() {
     killed(Storage::Sqlite, 500).await;
     killed(Storage::Postgres, 100).await;
 }
