@@ -88,6 +88,7 @@ pub async fn run(config: &Config) -> Vec<Finding> {
     findings.extend(data::look(config, &SystemClock::default()));
     findings.push(storage::look(config, served).await);
     findings.push(media::look(config).await);
+    findings.push(media::programs());
     findings.push(limits::look(config).await);
     findings.push(network::listener(config, served).await);
     findings.push(network::admin(config, served));

@@ -2,6 +2,7 @@
 
 use tollgate_storage::blob::probe;
 use tollgate_storage::{BlobKey, StorageError};
+use tollgate_studio::Tools;
 use tollgate_types::AccountId;
 
 use super::Finding;
@@ -43,6 +44,22 @@ pub async fn look(config: &Config) -> Finding {
         ),
         Ok(()) => Finding::fine(WHAT, format!("objects can be kept in {place}")),
     }
+}
+
+/// Which programs are there that make films and speech.
+pub fn programs() -> Finding {
+    const WHAT: &str = "films";
+    let missing = Tools::find().missing();
+    if missing.is_empty() {
+        return Finding::fine(WHAT, "the programs for films and speech are installed");
+    }
+    let names: Vec<&str> = missing.iter().map(|one| one.program.as_str()).collect();
+    let remedies: Vec<&str> = missing.iter().map(|one| one.advice).collect();
+    let what = format!(
+        "{} not found: without it some films are not made",
+        names.join(", ")
+    );
+    Finding::note(WHAT, what, remedies.join(" "))
 }
 
 async fn try_out(config: &Config) -> anyhow::Result<()> {
