@@ -1,4 +1,4 @@
-//! Providers, models, aliases, prices, plans, limits and the content policy follow the settings file while the server runs: on SIGHUP and when the
+//! Providers, models, aliases, templates, prices, plans, limits and the content policy follow the settings file while the server runs: on SIGHUP and when the
 //! file changes. Settings that cannot be used are refused as a whole, and the old ones stay.
 
 use std::path::{Path, PathBuf};
