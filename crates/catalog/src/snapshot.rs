@@ -62,6 +62,11 @@ impl Snapshot {
         &self.templates
     }
 
+    /// The template with this slug.
+    pub fn template(&self, slug: &str) -> Option<&Arc<Template>> {
+        self.templates.iter().find(|template| &*template.slug == slug)
+    }
+
     /// The model that serves who names a template and no model.
     pub fn recommended(&self, template: &Template) -> Option<&Arc<Model>> {
         template.recommended(&self.models, self.usual(template.kind))

@@ -157,6 +157,13 @@ pub(crate) fn beyond(path: &str, what: &str) -> Error {
     Error::new(ErrorCode::ParameterOutOfRange, message).with_param(path)
 }
 
+/// Says for the caller what the caller has not said, if it is good.
+pub(crate) fn fill<T: Clone>(said: &mut Option<T>, usual: &Option<T>, is_good: impl FnOnce(&T) -> bool) {
+    if said.is_none() {
+        *said = usual.clone().filter(is_good);
+    }
+}
+
 /// A text that is not empty.
 pub(crate) fn text(path: &str, value: Value) -> Result<String, Error> {
     match value {

@@ -19,7 +19,7 @@ const MOST_SEED: u64 = (1 << 53) - 1;
 const LONGEST: u64 = 600;
 
 /// A request.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Request {
     pub(super) model: Option<String>,
     pub(super) prompt: Option<String>,

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use tollgate_billing::Demand;
 use tollgate_catalog::media::{parse_ratio, resolution, size_of};
-use tollgate_catalog::{Factor, MediaEntry, Model, ModelKind};
+use tollgate_catalog::{Factor, MediaEntry, Model, ModelKind, Template};
 use tollgate_pipeline::Routed;
 use tollgate_storage::Media;
 use tollgate_types::{Error, JobStatus};
 
+use super::blend;
 use super::craft::{Films, KIND, Task, Wish};
 use super::read::{self, Request};
 use super::source::{self, Beginning};
@@ -38,10 +39,11 @@ pub(super) async fn create(asked: Asked<'_>) -> Result<JobReference, Error> {
 }
 
 async fn accept(asked: &Asked<'_>, request: Request) -> Result<JobReference, Error> {
-    let mut routed = asked.route(request.model.as_deref(), ModelKind::Video)?;
+    let template = asked.template(request.template.as_deref(), ModelKind::Video)?;
+    let mut routed = asked.route(request.model.as_deref(), template.as_deref(), ModelKind::Video)?;
     let entry = routed.model.media.entry.clone();
     let mut inputs = sorted(&entry, &request)?;
-    let mut wish = wish(&routed.model, &request, inputs.task)?;
+    let (request, mut wish) = blended(request, template.as_deref(), &mut routed, inputs.task)?;
     asked.check_webhook(request.webhook_url.as_deref())?;
     asked
         .check_texts([&request.prompt, &request.negative_prompt])
@@ -180,6 +182,28 @@ fn by_mode(entry: &MediaEntry, mode: &str, task: Task) -> Result<Task, Error> {
     }
 }
 
+/// The request with what its template adds, and what is asked for by that. What no candidate takes of the template's
+/// parameters is not the caller's fault: then there are none.
+fn blended(
+    mut request: Request,
+    template: Option<&Template>,
+    routed: &mut Routed,
+    task: Task,
+) -> Result<(Request, Wish), Error> {
+    let model = routed.model.clone();
+    if let Some(template) = template {
+        request.prompt = Some(blend::prompt(&request, template));
+        let filled = blend::filled(&request, template, &model.media.entry, task);
+        // Who goes on with a film is known when that was looked at.
+        let is_taken = |wish: &Wish| task == Task::Extend || routed.retain_makers(&wish.call()).is_ok();
+        if let Some(wish) = wish(&model, &filled, task).ok().filter(is_taken) {
+            return Ok((filled, wish));
+        }
+    }
+    let wish = wish(&model, &request, task)?;
+    Ok((request, wish))
+}
+
 /// What is asked for, if the model can do it.
 fn wish(model: &Model, request: &Request, task: Task) -> Result<Wish, Error> {
     let entry = &model.media.entry;
@@ -257,7 +281,8 @@ fn wish(model: &Model, request: &Request, task: Task) -> Result<Wish, Error> {
     })
 }
 
-fn pixels(step: &str) -> u64 {
+/// How many pixels a step of size has.
+pub(super) fn pixels(step: &str) -> u64 {
     resolution(step).map_or(0, |step| {
         let (width, height) = size_of(step, (16, 9), 2);
         u64::from(width) * u64::from(height)

@@ -52,6 +52,7 @@ mod shared_limits;
 mod shutdown;
 mod streaming;
 mod structured_output;
+mod templates;
 mod test_clock;
 mod test_keys;
 mod top_ups;

@@ -146,7 +146,11 @@ impl Scene {
         Options {
             config: settings(upstream) + config,
             storage,
-            env: vec![("PROVIDER_KEY".to_owned(), PROVIDER_KEY.to_owned())],
+            env: vec![
+                ("PROVIDER_KEY".to_owned(), PROVIDER_KEY.to_owned()),
+                // Where the programs for films are.
+                ("PATH".to_owned(), std::env::var("PATH").unwrap_or_default()),
+            ],
             runner: Vec::new(),
         }
     }

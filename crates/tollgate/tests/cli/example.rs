@@ -63,9 +63,9 @@ fn every_key_is_in_it() {
     for section in &sections {
         assert!(shown.contains_key(section), "[{section}]");
     }
-    let plain = sections
-        .iter()
-        .filter(|section| !["providers", "models", "aliases", "templates", "plans"].contains(&section.as_str()));
+    let plain = sections.iter().filter(|section| {
+        !["providers", "models", "aliases", "templates", "plans"].contains(&section.as_str())
+    });
     for section in plain {
         for key in known_keys(&format!("[{section}]")) {
             assert!(shown[section.as_str()].get(&key).is_some(), "{section}.{key}");
