@@ -20,12 +20,27 @@ impl Members {
         let body: Value = serde_json::from_slice(body)
             .map_err(|error| Error::new(ErrorCode::InvalidJson, format!("The body is not JSON: {error}.")))?;
         match body {
-            Value::Object(members) => Ok(Self {
-                members,
-                known: BTreeSet::new(),
-            }),
+            Value::Object(members) => Ok(Self::of(members)),
             _ => Err(Error::new(ErrorCode::InvalidJson, "The body is a JSON object.")),
         }
+    }
+
+    /// Members that came otherwise.
+    pub(crate) fn of(members: Map<String, Value>) -> Self {
+        Self {
+            members,
+            known: BTreeSet::new(),
+        }
+    }
+
+    /// Whether there is such a member.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.members.get(name).is_some_and(|value| !value.is_null())
+    }
+
+    /// Says it under this name.
+    pub(crate) fn put(&mut self, name: &'static str, value: Value) {
+        self.members.insert(name.to_owned(), value);
     }
 
     /// Takes a member; null is as none.

@@ -3,6 +3,7 @@
 
 mod blend;
 mod craft;
+mod openai;
 mod read;
 mod routes;
 mod service;
@@ -10,4 +11,12 @@ mod source;
 mod wire;
 
 pub(crate) use craft::{Films, KIND};
-pub use routes::routes;
+
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::MediaRoom;
+
+/// The routes of films, in both shapes.
+pub fn routes() -> OpenApiRouter<MediaRoom> {
+    routes::routes().merge(openai::routes())
+}

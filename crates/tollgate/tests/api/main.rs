@@ -59,3 +59,4 @@ mod top_ups;
 mod torture;
 mod upstream_faults;
 mod vertex;
+mod videos;
