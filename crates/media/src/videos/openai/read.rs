@@ -71,7 +71,7 @@ pub(super) fn remix(body: &[u8]) -> Result<String, Error> {
 pub(super) fn as_named_here(mut error: Error) -> Error {
     if error.param.as_deref() == Some("duration") {
         error.param = Some("seconds".into());
-        error.message = error.message.replace("'duration'", "'seconds'").into();
+        error.message = error.message.replace("'duration'", "'seconds'");
     }
     error
 }
