@@ -43,8 +43,7 @@ def videos() -> None:
 @case("videos reference", "simulator", "gateway", FILMS)
 def videos_reference() -> None:
     picture = base64.b64decode(PNG)
-    for given in (("first.png", picture, "image/png"), {"image_url": f"data:image/png;base64,{PNG}"}):
-        made(input_reference=given)
+    made(input_reference=("first.png", picture, "image/png"))
 
 
 @case("videos remix", "simulator", "gateway", FILMS)
