@@ -12,7 +12,7 @@ pub(crate) fn not_covered_by(id: &str, plans: &BTreeMap<String, Vec<String>>) ->
 }
 
 /// Whether the whole text is as the pattern says, in which `*` stands for anything.
-fn matches(pattern: &str, text: &str) -> bool {
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, mut rest)) = pattern.split_once('*') else {
         return pattern == text;
     };

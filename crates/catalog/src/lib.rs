@@ -1,6 +1,7 @@
-//! Models, aliases, prices and routes: a snapshot that requests read without a lock and a reload replaces as a whole.
+//! Models, aliases, prices, routes and templates: a snapshot that requests read without a lock and a reload replaces as a whole.
 //!
-//! Suggested reading order: [`model`], [`media`], [`snapshot`], [`mod@load`], [`builtin`], [`lint`].
+//! Suggested reading order: [`model`], [`media`], [`template`], [`snapshot`], [`mod@load`], [`builtin`],
+//! [`lint`].
 
 pub mod builtin;
 mod coverage;
@@ -9,6 +10,7 @@ pub mod load;
 pub mod media;
 pub mod model;
 pub mod snapshot;
+pub mod template;
 
 pub use load::{
     CatalogInput, EnabledProvider, LoadError, ModelEntry, PricesEntry, TargetEntry, load, price_version,
@@ -16,3 +18,4 @@ pub use load::{
 pub use media::{Factor, Media, MediaEntry};
 pub use model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput};
 pub use snapshot::{Catalog, Snapshot};
+pub use template::{Template, TemplateEntry, TemplateParams};

@@ -13,6 +13,7 @@ use crate::coverage::not_covered_by;
 use crate::media::{self, Media, MediaEntry};
 use crate::model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput};
 use crate::snapshot::Snapshot;
+use crate::template::{self, TemplateEntry};
 
 /// Prices as they are written down: class → credits per 1,000,000 units, as decimal strings.
 pub type PricesEntry = BTreeMap<String, Credits>;
@@ -109,6 +110,8 @@ pub struct CatalogInput {
     pub aliases: BTreeMap<String, String>,
     /// Which models each plan covers: patterns of ids, in which `*` stands for anything.
     pub plans: BTreeMap<String, Vec<String>>,
+    /// `[templates.…]` blocks by slug.
+    pub templates: BTreeMap<String, TemplateEntry>,
 }
 
 /// A configuration that makes no catalog; the path names the block at fault.
@@ -531,7 +534,12 @@ fn index(
             usual.entry(model.kind).or_insert_with(|| model.id.clone());
         }
     }
-    Ok(Snapshot::new(models, by_name, usual))
+    Ok(Snapshot::new(
+        models,
+        by_name,
+        usual,
+        template::load(&input.templates)?.into(),
+    ))
 }
 
 mod versions;

@@ -8,6 +8,7 @@ use tollgate_types::Prices;
 
 use crate::load::price_version;
 use crate::model::{Model, ModelKind};
+use crate::template::Template;
 
 /// The catalog at one instant.
 #[derive(Debug, Default)]
@@ -15,6 +16,7 @@ pub struct Snapshot {
     models: Vec<Arc<Model>>,
     by_name: HashMap<Arc<str>, Arc<Model>>,
     usual: HashMap<ModelKind, Arc<str>>,
+    templates: Arc<[Arc<Template>]>,
     for_tests: Option<Box<Snapshot>>,
 }
 
@@ -23,13 +25,15 @@ impl Snapshot {
         models: Vec<Arc<Model>>,
         by_name: HashMap<Arc<str>, Arc<Model>>,
         usual: HashMap<ModelKind, Arc<str>>,
+        templates: Arc<[Arc<Template>]>,
     ) -> Self {
-        let for_tests = Some(Box::new(free_simulations(&models, &by_name)));
+        let free = free_simulations(&models, &by_name, templates.clone());
         Self {
             models,
             by_name,
             usual,
-            for_tests,
+            templates,
+            for_tests: Some(Box::new(free)),
         }
     }
 
@@ -52,9 +56,28 @@ impl Snapshot {
     pub fn models(&self) -> &[Arc<Model>] {
         &self.models
     }
+
+    /// Every template, by slug.
+    pub fn templates(&self) -> &[Arc<Template>] {
+        &self.templates
+    }
+
+    /// The template with this slug.
+    pub fn template(&self, slug: &str) -> Option<&Arc<Template>> {
+        self.templates.iter().find(|template| &*template.slug == slug)
+    }
+
+    /// The model that serves who names a template and no model.
+    pub fn recommended(&self, template: &Template) -> Option<&Arc<Model>> {
+        template.recommended(&self.models, self.usual(template.kind))
+    }
 }
 
-fn free_simulations(models: &[Arc<Model>], by_name: &HashMap<Arc<str>, Arc<Model>>) -> Snapshot {
+fn free_simulations(
+    models: &[Arc<Model>],
+    by_name: &HashMap<Arc<str>, Arc<Model>>,
+    templates: Arc<[Arc<Template>]>,
+) -> Snapshot {
     let free = |model: &Arc<Model>| {
         let prices = Prices::free();
         Arc::new(Model {
@@ -73,6 +96,7 @@ fn free_simulations(models: &[Arc<Model>], by_name: &HashMap<Arc<str>, Arc<Model
         by_name: by_name.iter().filter_map(twin).collect(),
         usual: first_of_kinds(&models),
         models,
+        templates,
         for_tests: None,
     }
 }

@@ -1,7 +1,7 @@
 //! Room: pictures and films, and the jobs that make them.
 //!
 //! Suggested reading order: [`jobs`] (what callers see of a job), [`shelf`] (what is kept), `making` (how a job is carried
-//! out, whatever it makes), [`images`], [`videos`], [`outputs`].
+//! out, whatever it makes), [`images`], [`videos`], [`templates`], [`outputs`].
 
 pub mod images;
 mod input;
@@ -13,6 +13,7 @@ mod read;
 pub mod shelf;
 mod sizes;
 mod submission;
+pub mod templates;
 pub mod videos;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use utoipa_axum::router::OpenApiRouter;
 pub use jobs::Records;
 pub use making::Studio;
 pub use shelf::Shelf;
+pub use templates::Previews;
 
 /// What the handlers of this room need.
 #[derive(Clone, FromRef)]
@@ -42,6 +44,8 @@ pub struct MediaRoom {
     pub studio: Arc<Studio>,
     /// What is kept.
     pub shelf: Arc<Shelf>,
+    /// What templates look like.
+    pub previews: Arc<Previews>,
 }
 
 /// What carries the jobs of this room out.
@@ -57,5 +61,6 @@ pub fn routes() -> OpenApiRouter<MediaRoom> {
     jobs::routes()
         .merge(images::routes())
         .merge(videos::routes())
+        .merge(templates::routes())
         .merge(outputs::routes())
 }

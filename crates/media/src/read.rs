@@ -20,12 +20,27 @@ impl Members {
         let body: Value = serde_json::from_slice(body)
             .map_err(|error| Error::new(ErrorCode::InvalidJson, format!("The body is not JSON: {error}.")))?;
         match body {
-            Value::Object(members) => Ok(Self {
-                members,
-                known: BTreeSet::new(),
-            }),
+            Value::Object(members) => Ok(Self::of(members)),
             _ => Err(Error::new(ErrorCode::InvalidJson, "The body is a JSON object.")),
         }
+    }
+
+    /// Members that came otherwise.
+    pub(crate) fn of(members: Map<String, Value>) -> Self {
+        Self {
+            members,
+            known: BTreeSet::new(),
+        }
+    }
+
+    /// Whether there is such a member.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.members.get(name).is_some_and(|value| !value.is_null())
+    }
+
+    /// Says it under this name.
+    pub(crate) fn put(&mut self, name: &'static str, value: Value) {
+        self.members.insert(name.to_owned(), value);
     }
 
     /// Takes a member; null is as none.
@@ -155,6 +170,13 @@ pub(crate) fn invalid(path: &str, what: &str) -> Error {
 pub(crate) fn beyond(path: &str, what: &str) -> Error {
     let message = format!("'{path}' {what}. GET /v1/models/{{model}} shows what the model can be asked for.");
     Error::new(ErrorCode::ParameterOutOfRange, message).with_param(path)
+}
+
+/// Says for the caller what the caller has not said, if it is good.
+pub(crate) fn fill<T: Clone>(said: &mut Option<T>, usual: &Option<T>, is_good: impl FnOnce(&T) -> bool) {
+    if said.is_none() {
+        *said = usual.clone().filter(is_good);
+    }
 }
 
 /// A text that is not empty.

@@ -1,11 +1,12 @@
 //! What requests for pictures and films go through alike before their job is accepted.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tollgate_accounts::Caller;
 use tollgate_billing::{Demand, Hold};
-use tollgate_catalog::{Model, ModelKind};
+use tollgate_catalog::{Model, ModelKind, Template};
 use tollgate_edge::RequestContext;
 use tollgate_pipeline::{CallRequest, Routed};
 use tollgate_types::{Error, ErrorCode};
@@ -13,6 +14,7 @@ use tollgate_types::{Error, ErrorCode};
 use crate::MediaRoom;
 use crate::input::Finder;
 use crate::order::Head;
+use crate::read::invalid;
 
 /// A request, and who sends it.
 pub(crate) struct Asked<'a> {
@@ -25,8 +27,37 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The model that the caller names, or else the usual one of its kind.
-    pub(crate) fn route(&self, named: Option<&str>, kind: ModelKind) -> Result<Routed, Error> {
+    /// The template that the caller names.
+    pub(crate) fn template(
+        &self,
+        slug: Option<&str>,
+        kind: ModelKind,
+    ) -> Result<Option<Arc<Template>>, Error> {
+        let Some(slug) = slug else {
+            return Ok(None);
+        };
+        let snapshot = self.room.studio.pipeline.catalog.current();
+        let template = snapshot.template(slug).ok_or_else(|| {
+            let shown: String = slug.chars().take(60).collect();
+            let what = format!("is '{shown}', which is no template. GET /v1/templates lists them");
+            invalid("template", &what)
+        })?;
+        match template.kind == kind {
+            true => Ok(Some(template.clone())),
+            false => Err(invalid(
+                "template",
+                &format!("is '{slug}', which makes something else"),
+            )),
+        }
+    }
+
+    /// The model that the caller names, or else that of the template, or else the usual one of its kind.
+    pub(crate) fn route(
+        &self,
+        named: Option<&str>,
+        template: Option<&Template>,
+        kind: ModelKind,
+    ) -> Result<Routed, Error> {
         let pipeline = &self.room.studio.pipeline;
         let usual;
         let name = match named {
@@ -38,14 +69,21 @@ impl Asked<'_> {
                 } else {
                     &snapshot
                 };
-                usual = visible.usual(kind).map(|model| model.id.clone());
+                let found = match template {
+                    Some(template) => visible.recommended(template),
+                    None => visible.usual(kind),
+                };
+                usual = found.map(|model| model.id.clone());
                 usual.as_deref().ok_or_else(no_model)?
             }
         };
         let routed = pipeline.route(&self.caller, name)?;
-        match routed.model.kind == kind {
-            true => Ok(routed),
-            false => Err(wrong_kind()),
+        if routed.model.kind != kind {
+            return Err(wrong_kind());
+        }
+        match template.filter(|template| !template.supports(&routed.model)) {
+            None => Ok(routed),
+            Some(template) => Err(not_supported(template)),
         }
     }
 
@@ -122,6 +160,14 @@ impl Asked<'_> {
 fn no_model() -> Error {
     let message = "'model' is missing, and this service has no model that makes this.";
     Error::new(ErrorCode::MissingRequiredParameter, message).with_param("model")
+}
+
+fn not_supported(template: &Template) -> Error {
+    let what = format!(
+        "is none that the template '{}' may be used with; its record in GET /v1/templates lists those",
+        template.slug
+    );
+    invalid("model", &what)
 }
 
 fn wrong_kind() -> Error {

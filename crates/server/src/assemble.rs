@@ -99,6 +99,7 @@ pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembl
             .into_iter()
             .map(|plan| (plan.name.to_string(), plan.models))
             .collect(),
+        templates: config.file.templates.clone(),
     };
     let snapshot = load(&input).map_err(|error| ConfigError::new(error.path, error.message))?;
     let providers = enabled

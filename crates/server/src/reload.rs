@@ -1,5 +1,5 @@
-//! Providers, models, aliases, prices, plans, limits and the content policy follow the settings file while the server runs: on SIGHUP and when the
-//! file changes. Settings that cannot be used are refused as a whole, and the old ones stay.
+//! Providers, models, aliases, templates, prices, plans, limits and the content policy follow the settings file while the server
+//! runs: on SIGHUP and when the file changes. Settings that cannot be used are refused as a whole, and the old ones stay.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

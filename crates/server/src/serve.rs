@@ -193,6 +193,7 @@ pub fn app(
         records: services.records.clone(),
         studio: services.studio.clone(),
         shelf: services.studio.shelf.clone(),
+        previews: Arc::default(),
     };
     let console = Console {
         gate: services.gate.clone(),

@@ -18,8 +18,7 @@ fn with_model(text: &str) -> CatalogInput {
     CatalogInput {
         providers: vec![provider("local", "vllm"), provider("sim", "sim")],
         models: BTreeMap::from([("acme/large".to_owned(), entry(text))]),
-        aliases: BTreeMap::new(),
-        plans: BTreeMap::new(),
+        ..CatalogInput::default()
     }
 }
 
@@ -308,6 +307,7 @@ fn versions_of_a_model_have_its_tokens() {
         models: BTreeMap::from(models),
         aliases: BTreeMap::from([("house".to_owned(), "acme/tuned".to_owned())]),
         plans: BTreeMap::new(),
+        ..CatalogInput::default()
     };
     let snapshot = load(&input).unwrap();
     for (name, tokenizer, framing) in [

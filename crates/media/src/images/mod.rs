@@ -1,5 +1,6 @@
 //! `POST /v1/images/generations`: pictures from a prompt, from other pictures, or from parts of them (contract, choices J8).
 
+mod blend;
 mod craft;
 mod read;
 mod routes;

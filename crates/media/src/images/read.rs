@@ -18,7 +18,7 @@ const MOST_PROMPT: usize = 32_000;
 const MOST_SEED: u64 = (1 << 53) - 1;
 
 /// A request.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Request {
     pub(super) model: Option<String>,
     pub(super) prompt: Option<String>,
@@ -62,7 +62,7 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
         mask: one(&mut members, "mask")?,
         variation_of: one(&mut members, "variation_of")?,
         image_set: members.flag("image_set")?.unwrap_or(false),
-        quality: members.text("quality")?.filter(|quality| quality != "auto"),
+        quality: members.text("quality")?,
         output_format: output_format(&mut members)?,
         seed: members.number("seed", 0, MOST_SEED)?,
         inline: is_inline(&mut members)?,
@@ -77,6 +77,11 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
 }
 
 impl Request {
+    /// The step of quality, unless that is left to the model.
+    pub(super) fn quality(&self) -> Option<&String> {
+        self.quality.as_ref().filter(|quality| *quality != "auto")
+    }
+
     /// What excludes each other.
     fn check(&self) -> Result<(), Error> {
         if self.variation_of.is_some() {
@@ -259,6 +264,6 @@ mod tests {
             "moderation": "auto", "background": "auto", "style": "vivid", "response_format": "url"});
         let request = read(&openai).unwrap();
         assert_eq!(request.ignored, ["user", "moderation", "background", "style"]);
-        assert_eq!((request.num_images, request.quality), (Some(2), None));
+        assert_eq!((request.num_images, request.quality()), (Some(2), None));
     }
 }

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tollgate_billing::Demand;
-use tollgate_catalog::{Factor, Model, ModelKind};
+use tollgate_catalog::{Factor, Model, ModelKind, Template};
 use tollgate_edge::RequestContext;
+use tollgate_pipeline::Routed;
 use tollgate_storage::{Job, Media};
 use tollgate_types::{Error, ErrorCode, JobId, JobStatus, Unit, Usage};
 use tollgate_upstream::ImageCall;
 
+use super::blend;
 use super::craft::{Format, Pictures, Task, Wish};
 use super::read::{self, Request};
 use crate::MediaRoom;
@@ -106,11 +108,11 @@ fn usage(job: &Job) -> Value {
 }
 
 async fn accept(asked: &Asked<'_>, request: Request) -> Result<JobId, Error> {
-    let mut routed = asked.route(request.model.as_deref(), ModelKind::Image)?;
-    let mut wish = wish(&routed.model, &request)?;
+    let template = asked.template(request.template.as_deref(), ModelKind::Image)?;
+    let mut routed = asked.route(request.model.as_deref(), template.as_deref(), ModelKind::Image)?;
+    let (request, mut wish) = blended(request, template.as_deref(), &mut routed)?;
     let count = request.num_images.unwrap_or(1);
     let call = wish.call(1);
-    routed.retain_makers(&call)?;
     asked.check_webhook(request.webhook_url.as_deref())?;
     asked
         .check_texts([&request.prompt, &request.negative_prompt])
@@ -139,6 +141,30 @@ async fn accept(asked: &Asked<'_>, request: Request) -> Result<JobId, Error> {
         asked.room.shelf.discard(&kept).await;
     }
     accepted
+}
+
+/// The request with what its template adds, and what is asked for by that. What no candidate takes of the template's
+/// parameters is not the caller's fault: then there are none.
+fn blended(
+    mut request: Request,
+    template: Option<&Template>,
+    routed: &mut Routed,
+) -> Result<(Request, Wish), Error> {
+    let model = routed.model.clone();
+    let mut asked_for = |request: &Request| -> Result<Wish, Error> {
+        let wish = wish(&model, request)?;
+        routed.retain_makers(&wish.call(1))?;
+        Ok(wish)
+    };
+    if let Some(template) = template {
+        request.prompt = Some(blend::prompt(&request, template));
+        let filled = blend::filled(&request, template, &model.media.entry);
+        if let Ok(wish) = asked_for(&filled) {
+            return Ok((filled, wish));
+        }
+    }
+    let wish = asked_for(&request)?;
+    Ok((request, wish))
 }
 
 /// What is asked for, if the model can do it.
@@ -176,7 +202,7 @@ fn wish(model: &Model, request: &Request) -> Result<Wish, Error> {
             return Err(beyond(name, "is nothing that this model can do"));
         }
     }
-    if let Some(quality) = request.quality.as_ref()
+    if let Some(quality) = request.quality()
         && !entry.qualities.is_empty()
         && !entry.qualities.contains(quality)
     {
@@ -195,8 +221,8 @@ fn wish(model: &Model, request: &Request) -> Result<Wish, Error> {
     }
     let resolved = request.said.resolve(entry, USUAL)?;
     let quality = request
-        .quality
-        .clone()
+        .quality()
+        .cloned()
         .or_else(|| entry.qualities.first().cloned());
     let step = resolved
         .resolution
@@ -220,7 +246,7 @@ fn wish(model: &Model, request: &Request) -> Result<Wish, Error> {
         size: resolved.size.map(|size| (size.width, size.height)),
         aspect_ratio: resolved.aspect_ratio.map(|ratio| ratio.to_string()),
         resolution: resolved.resolution.map(|step| step.to_string()),
-        quality: request.quality.clone(),
+        quality: request.quality().cloned(),
         format: request.output_format.map(Format::from),
         seed: request.seed,
         inline: request.inline,

@@ -13,6 +13,9 @@ pub struct GenerateImages {
     /// Id or alias of an image model; GET /v1/models lists them. Without one the template's or the service's usual model
     /// serves.
     model: Option<String>,
+    /// Slug of a template, one of GET /v1/images/templates: its prompt goes around yours, its model serves where you name
+    /// none, and its parameters stand where you say nothing.
+    template: Option<String>,
     /// What is to be seen. Needed unless there is a picture, a variation or a template.
     prompt: Option<String>,
     /// What is not to be seen.

@@ -4,4 +4,6 @@ mod range;
 mod routes;
 mod service;
 
+pub(crate) use routes::respond;
 pub use routes::routes;
+pub(crate) use service::Opened;

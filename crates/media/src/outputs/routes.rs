@@ -18,6 +18,7 @@ use utoipa_axum::routes;
 use super::range::{Wanted, wanted};
 use super::service::{self, Opened};
 use crate::MediaRoom;
+use crate::shelf::Shelf;
 
 /// Others' pages may show it.
 const CROSS_ORIGIN: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
@@ -52,12 +53,22 @@ async fn get_media(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let opened = service::open(&room.shelf, &id, &query.unwrap_or_default()).await?;
+    Ok(respond(&room.shelf, &opened, &method, &headers).await?)
+}
+
+/// The object, the part of it that is asked for, or that the caller has it already.
+pub(crate) async fn respond(
+    shelf: &Shelf,
+    opened: &Opened,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Response, Error> {
     let media = &opened.media;
     let tag = format!("\"{}\"", hex(&media.sha256));
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     if text(IF_NONE_MATCH).is_some_and(|known| known == "*" || known.split(',').any(|one| one.trim() == tag))
     {
-        return Ok(dressed(StatusCode::NOT_MODIFIED, Body::empty(), &opened, &tag)?);
+        return dressed(StatusCode::NOT_MODIFIED, Body::empty(), opened, &tag);
     }
     let is_same = text(IF_RANGE).is_none_or(|known| known.trim() == tag);
     let part = match text(RANGE)
@@ -66,7 +77,7 @@ async fn get_media(
     {
         None | Some(Wanted::Whole) => None,
         Some(Wanted::Part(range)) => Some(range),
-        Some(Wanted::Nothing) => return Ok(no_such_part(&opened, &tag)?),
+        Some(Wanted::Nothing) => return no_such_part(opened, &tag),
     };
     let status = if part.is_some() {
         StatusCode::PARTIAL_CONTENT
@@ -74,11 +85,11 @@ async fn get_media(
         StatusCode::OK
     };
     let range = part.clone().unwrap_or(0..media.bytes);
-    let body = match method == Method::HEAD {
+    let body = match *method == Method::HEAD {
         true => Body::empty(),
-        false => Body::from_stream(service::bytes(&room.shelf, media, part.clone()).await?.content),
+        false => Body::from_stream(service::bytes(shelf, media, part.clone()).await?.content),
     };
-    let mut response = dressed(status, body, &opened, &tag)?;
+    let mut response = dressed(status, body, opened, &tag)?;
     let headers = response.headers_mut();
     headers.insert(CONTENT_LENGTH, HeaderValue::from(range.end - range.start));
     if part.is_some() {

@@ -10,9 +10,11 @@ use crate::jobs::unavailable;
 use crate::shelf::Shelf;
 
 /// An object that may be handed out.
-pub(super) struct Opened {
-    pub(super) media: Media,
-    pub(super) disposition: Disposition,
+pub(crate) struct Opened {
+    /// The object.
+    pub(crate) media: Media,
+    /// What a browser does with it.
+    pub(crate) disposition: Disposition,
 }
 
 /// The object at an address. One that was never signed and one that does not exist are the same to whoever asks.

@@ -56,6 +56,9 @@ pub(crate) struct Wish {
     pub(crate) seed: Option<u64>,
     /// What a second counts for, in millionths of a plain one.
     pub(crate) each: u64,
+    /// The film that it is another version of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) remixed_from: Option<String>,
 }
 
 /// [`VideoTask`], as it is kept.

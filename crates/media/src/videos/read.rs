@@ -19,7 +19,7 @@ const MOST_SEED: u64 = (1 << 53) - 1;
 const LONGEST: u64 = 600;
 
 /// A request.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Request {
     pub(super) model: Option<String>,
     pub(super) prompt: Option<String>,
@@ -50,7 +50,11 @@ pub(super) enum Before {
 
 /// Reads a request.
 pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
-    let mut members = Members::read(body)?;
+    request_of(Members::read(body)?)
+}
+
+/// Reads a request out of its members.
+pub(super) fn request_of(mut members: Members) -> Result<Request, Error> {
     let said = Said {
         size: members.text("size")?,
         aspect_ratio: members.text("aspect_ratio")?,

@@ -4,19 +4,21 @@ use std::time::Duration;
 
 use tollgate_billing::Demand;
 use tollgate_catalog::media::{parse_ratio, resolution, size_of};
-use tollgate_catalog::{Factor, MediaEntry, Model, ModelKind};
+use tollgate_catalog::{Factor, MediaEntry, Model, ModelKind, Template};
 use tollgate_pipeline::Routed;
 use tollgate_storage::Media;
-use tollgate_types::{Error, JobStatus};
+use tollgate_types::{Error, ErrorCode, JobId, JobStatus};
 
+use super::blend;
 use super::craft::{Films, KIND, Task, Wish};
 use super::read::{self, Request};
 use super::source::{self, Beginning};
 use crate::input::Found;
-use crate::jobs::JobReference;
+use crate::jobs::{JobReference, unavailable};
 use crate::making::Acceptance;
 use crate::order::Order;
 use crate::read::{beyond, invalid};
+use crate::shelf::INPUT_KEPT;
 use crate::sizes::{Said, Usual};
 use crate::submission::Asked;
 
@@ -34,14 +36,28 @@ const AUDIO: &str = tollgate_catalog::media::AUDIO;
 
 pub(super) async fn create(asked: Asked<'_>) -> Result<JobReference, Error> {
     let request = read::request(&asked.body)?;
-    accept(&asked, request).await
+    let id = accept(&asked, request, ENDPOINT).await?;
+    let created_at = asked.ctx.accepted_at;
+    Ok(JobReference::new(
+        &asked.origin,
+        id,
+        KIND,
+        JobStatus::Queued,
+        created_at,
+    ))
 }
 
-async fn accept(asked: &Asked<'_>, request: Request) -> Result<JobReference, Error> {
-    let mut routed = asked.route(request.model.as_deref(), ModelKind::Video)?;
+/// Accepts the job of a request that was sent to this endpoint.
+pub(super) async fn accept(
+    asked: &Asked<'_>,
+    request: Request,
+    endpoint: &'static str,
+) -> Result<JobId, Error> {
+    let template = asked.template(request.template.as_deref(), ModelKind::Video)?;
+    let mut routed = asked.route(request.model.as_deref(), template.as_deref(), ModelKind::Video)?;
     let entry = routed.model.media.entry.clone();
     let mut inputs = sorted(&entry, &request)?;
-    let mut wish = wish(&routed.model, &request, inputs.task)?;
+    let (request, mut wish) = blended(request, template.as_deref(), &mut routed, inputs.task)?;
     asked.check_webhook(request.webhook_url.as_deref())?;
     asked
         .check_texts([&request.prompt, &request.negative_prompt])
@@ -66,26 +82,85 @@ async fn accept(asked: &Asked<'_>, request: Request) -> Result<JobReference, Err
             parts: vec![1],
             wish,
         },
-        request: asked.call(ENDPOINT, demand, call),
+        request: asked.call(endpoint, demand, call),
         routed,
         webhook_url: request.webhook_url,
     };
-    match asked.room.studio.accept::<Films>(accepted).await {
-        Ok(id) => {
-            let created_at = asked.ctx.accepted_at;
-            Ok(JobReference::new(
-                &asked.origin,
-                id,
-                KIND,
-                JobStatus::Queued,
-                created_at,
-            ))
-        }
-        Err(error) => {
-            asked.room.shelf.discard(&kept).await;
-            Err(error)
+    let accepted = asked.room.studio.accept::<Films>(accepted).await;
+    if accepted.is_err() {
+        asked.room.shelf.discard(&kept).await;
+    }
+    accepted
+}
+
+/// Accepts the job of a wish that an earlier job had, with another prompt. What went into that goes into this.
+pub(super) async fn again(
+    asked: &Asked<'_>,
+    model: &str,
+    mut wish: Wish,
+    endpoint: &'static str,
+) -> Result<JobId, Error> {
+    let mut routed = asked.route(Some(model), None, ModelKind::Video)?;
+    check_prompt(&routed.model, &wish.prompt)?;
+    wish.each = each(&routed.model, &wish.resolution, wish.audio);
+    asked
+        .check_texts([&Some(wish.prompt.clone()), &wish.negative_prompt])
+        .await?;
+    let demand = demand(&wish);
+    asked.check_balance(&routed.model, &demand).await?;
+    keep_longer(asked, &wish).await?;
+    let call = wish.call();
+    routed.retain_makers(&call)?;
+    let accepted = Acceptance {
+        ctx: asked.ctx,
+        order: Order {
+            head: asked.head(&routed.model, None),
+            parts: vec![1],
+            wish,
+        },
+        request: asked.call(endpoint, demand, call),
+        routed,
+        webhook_url: None,
+    };
+    asked.room.studio.accept::<Films>(accepted).await
+}
+
+/// What goes into a job is kept for as long as it may last.
+async fn keep_longer(asked: &Asked<'_>, wish: &Wish) -> Result<(), Error> {
+    let shelf = &asked.room.shelf;
+    let now = shelf.clock.now();
+    let inputs = wish.image.iter().chain(&wish.references).chain(&wish.before);
+    for id in inputs {
+        let account = asked.caller.account_id();
+        let kept = shelf.media.extend(account, *id, now, now.plus(INPUT_KEPT)).await;
+        if kept.map_err(|error| unavailable(&error))?.is_none() {
+            let message =
+                "What the film was made from is not kept any more. Send it again with a new request.";
+            return Err(Error::new(ErrorCode::Gone, message).with_param("video_id"));
         }
     }
+    Ok(())
+}
+
+fn check_prompt(model: &Model, prompt: &str) -> Result<(), Error> {
+    let most = model.media.entry.max_prompt_characters;
+    match most.filter(|most| prompt.chars().count() > *most as usize) {
+        None => Ok(()),
+        Some(most) => Err(beyond(
+            "prompt",
+            &format!("has more than the {most} characters that this model reads"),
+        )),
+    }
+}
+
+/// What a second of film counts for, in millionths of a plain one.
+fn each(model: &Model, step: &str, audio: bool) -> u64 {
+    let sound = if audio {
+        model.media.factor(AUDIO)
+    } else {
+        Factor::ONE
+    };
+    model.media.factor(step).times(sound).of(1_000_000)
 }
 
 /// What goes in, and what it is for.
@@ -180,6 +255,28 @@ fn by_mode(entry: &MediaEntry, mode: &str, task: Task) -> Result<Task, Error> {
     }
 }
 
+/// The request with what its template adds, and what is asked for by that. What no candidate takes of the template's
+/// parameters is not the caller's fault: then there are none.
+fn blended(
+    mut request: Request,
+    template: Option<&Template>,
+    routed: &mut Routed,
+    task: Task,
+) -> Result<(Request, Wish), Error> {
+    let model = routed.model.clone();
+    if let Some(template) = template {
+        request.prompt = Some(blend::prompt(&request, template));
+        let filled = blend::filled(&request, template, &model.media.entry, task);
+        // Who goes on with a film is known when that was looked at.
+        let is_taken = |wish: &Wish| task == Task::Extend || routed.retain_makers(&wish.call()).is_ok();
+        if let Some(wish) = wish(&model, &filled, task).ok().filter(is_taken) {
+            return Ok((filled, wish));
+        }
+    }
+    let wish = wish(&model, &request, task)?;
+    Ok((request, wish))
+}
+
 /// What is asked for, if the model can do it.
 fn wish(model: &Model, request: &Request, task: Task) -> Result<Wish, Error> {
     let entry = &model.media.entry;
@@ -187,15 +284,7 @@ fn wish(model: &Model, request: &Request, task: Task) -> Result<Wish, Error> {
         return Err(beyond("negative_prompt", "is nothing that this model can do"));
     }
     let prompt = request.prompt.clone().unwrap_or_default();
-    if let Some(most) = entry
-        .max_prompt_characters
-        .filter(|most| prompt.chars().count() > *most as usize)
-    {
-        return Err(beyond(
-            "prompt",
-            &format!("has more than the {most} characters that this model reads"),
-        ));
-    }
+    check_prompt(model, &prompt)?;
     let duration = match request.duration {
         Some(asked) => {
             let fits = |seconds: &u32| asked == Duration::from_secs(u64::from(*seconds));
@@ -231,11 +320,6 @@ fn wish(model: &Model, request: &Request, task: Task) -> Result<Wish, Error> {
         .size
         .map_or((1_280, 720), |size| (size.width, size.height));
     let audio = request.audio.unwrap_or(entry.audio != Some(false));
-    let sound = if audio {
-        model.media.factor(AUDIO)
-    } else {
-        Factor::ONE
-    };
     Ok(Wish {
         task,
         mode: request.mode.clone(),
@@ -253,11 +337,13 @@ fn wish(model: &Model, request: &Request, task: Task) -> Result<Wish, Error> {
         resolution: step.to_string(),
         audio,
         seed: request.seed,
-        each: model.media.factor(&step).times(sound).of(1_000_000),
+        each: each(model, &step, audio),
+        remixed_from: None,
     })
 }
 
-fn pixels(step: &str) -> u64 {
+/// How many pixels a step of size has.
+pub(super) fn pixels(step: &str) -> u64 {
     resolution(step).map_or(0, |step| {
         let (width, height) = size_of(step, (16, 9), 2);
         u64::from(width) * u64::from(height)

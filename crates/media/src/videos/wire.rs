@@ -11,6 +11,9 @@ pub struct GenerateVideo {
     /// Id or alias of a video model; GET /v1/models lists them. Without one the template's or the service's usual model
     /// serves.
     model: Option<String>,
+    /// Slug of a template, one of GET /v1/videos/templates: its prompt goes around yours, its model serves where you name
+    /// none, and its parameters stand where you say nothing.
+    template: Option<String>,
     /// What is to be seen and heard. Needed unless there is a picture, a film to go on with or a template.
     prompt: Option<String>,
     /// What is not to be seen.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use tollgate_catalog::{ModelEntry, PricesEntry};
+use tollgate_catalog::{ModelEntry, PricesEntry, TemplateEntry};
 use tollgate_types::{Credits, Currency};
 
 /// The whole file.
@@ -28,6 +28,8 @@ pub struct FileConfig {
     pub models: BTreeMap<String, ModelEntry>,
     /// Other names of models: alias → id.
     pub aliases: BTreeMap<String, String>,
+    /// Templates for pictures and films, by slug.
+    pub templates: BTreeMap<String, TemplateEntry>,
     /// Plans that accounts can have, by name.
     pub plans: PlansSection,
     /// How credits are sold.

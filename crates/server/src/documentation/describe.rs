@@ -33,6 +33,11 @@ pub(super) const BODIES: &[(&str, &str)] = &[
         "create_quote",
         r#"{"endpoint": "/v1/chat/completions", "request": {"model": "sim/chat", "messages": [{"role": "user", "content": "Say hello."}]}}"#,
     ),
+    (
+        "create_video",
+        r#"{"model": "sim/video", "prompt": "A fox in the snow.", "seconds": "4", "size": "640x360"}"#,
+    ),
+    ("remix_video", r#"{"prompt": "The same fox in the rain."}"#),
     ("create_moderation", r#"{"input": ["How are you today?"]}"#),
     (
         "create_response",
@@ -84,6 +89,7 @@ const PATH_VALUES: &[(&str, &str, &str)] = &[
     ("count_content_tokens", "model", "sim/chat"),
     ("embed_content", "model", "sim/embeddings"),
     ("batch_embed_contents", "model", "sim/embeddings"),
+    ("get_template_preview", "slug", "product-on-white"),
 ];
 
 /// Operations that may cost something, and that which says how much.
@@ -100,6 +106,8 @@ const BOUNDED: &[&str] = &[
     "batch_embed_contents",
     "create_embeddings",
     "create_quote",
+    "create_video",
+    "remix_video",
 ];
 
 /// On which answers a header is found.

@@ -190,6 +190,11 @@ fn examples_are_valid_requests() {
                     "{body}"
                 );
             }
+            "create_video" | "remix_video" => {
+                // What the room accepts is tested there; this is the shape of every such request.
+                let body: serde_json::Value = serde_json::from_str(body).unwrap();
+                assert!(body["prompt"].is_string(), "{body}");
+            }
             "create_moderation" => {
                 // What the room accepts is tested there; this is the shape of every such request.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();

@@ -63,9 +63,9 @@ fn every_key_is_in_it() {
     for section in &sections {
         assert!(shown.contains_key(section), "[{section}]");
     }
-    let plain = sections
-        .iter()
-        .filter(|section| !["providers", "models", "aliases", "plans"].contains(&section.as_str()));
+    let plain = sections.iter().filter(|section| {
+        !["providers", "models", "aliases", "templates", "plans"].contains(&section.as_str())
+    });
     for section in plain {
         for key in known_keys(&format!("[{section}]")) {
             assert!(shown[section.as_str()].get(&key).is_some(), "{section}.{key}");
@@ -75,6 +75,7 @@ fn every_key_is_in_it() {
     for (section, head) in [
         ("providers", "[providers.x]"),
         ("models", "[models.\"a/b\"]"),
+        ("templates", "[templates.x]"),
         ("plans", "[plans.x]"),
     ] {
         let blocks = shown[section].as_table().unwrap();
@@ -97,6 +98,11 @@ fn every_key_is_in_it() {
             shown["policy"]["classifier"].get(&key).is_some(),
             "policy.classifier: {key}"
         );
+    }
+    let templates = shown["templates"].as_table().unwrap();
+    for key in known_keys("[templates.x.params]") {
+        let mut params = templates.values().filter_map(|template| template.get("params"));
+        assert!(params.any(|params| params.get(&key).is_some()), "{key}");
     }
     let models = shown["models"].as_table().unwrap();
     for key in known_keys("[models.\"a/b\".limits]") {

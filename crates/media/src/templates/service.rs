@@ -1,0 +1,69 @@
+//! Which templates there are, for whom.
+
+use std::sync::Arc;
+
+use tollgate_accounts::Caller;
+use tollgate_catalog::{Model, ModelKind, Snapshot, Template};
+use tollgate_types::{Error, ErrorCode};
+
+use super::preview::Preview;
+use super::wire::{TemplateList, TemplateRecord};
+use crate::MediaRoom;
+
+/// Templates of this kind, or of both, and of this category, or of all.
+pub(super) fn list(
+    room: &MediaRoom,
+    origin: &str,
+    caller: &Caller,
+    kind: Option<ModelKind>,
+    category: Option<&str>,
+) -> TemplateList {
+    let snapshot = room.studio.pipeline.catalog.current();
+    let visible = match caller.is_test() {
+        true => snapshot.for_tests(),
+        false => &snapshot,
+    };
+    let wanted = |template: &&Arc<Template>| {
+        kind.is_none_or(|kind| template.kind == kind)
+            && category.is_none_or(|category| template.category == category)
+    };
+    let found = visible.templates().iter().filter(wanted);
+    TemplateList {
+        object: "list",
+        data: found.map(|template| record(visible, origin, template)).collect(),
+    }
+}
+
+fn record(visible: &Snapshot, origin: &str, template: &Template) -> TemplateRecord {
+    let id = |model: &Arc<Model>| model.id.to_string();
+    let supported = visible.models().iter().filter(|model| template.supports(model));
+    TemplateRecord {
+        slug: template.slug.to_string(),
+        object: "template",
+        r#type: match template.kind {
+            ModelKind::Video => "video",
+            _ => "image",
+        },
+        title: template.title.clone(),
+        description: template.description.clone(),
+        category: template.category.clone(),
+        version: template.version,
+        canonical_prompt: template.prompt.clone(),
+        default_subject: Some(template.subject.clone()).filter(|subject| !subject.is_empty()),
+        recommended_model: visible.recommended(template).map(id),
+        supported_models: supported.map(id).collect(),
+        default_params: serde_json::to_value(&template.params).unwrap_or_default(),
+        preview_url: format!("{origin}/v1/templates/{}/preview", template.slug),
+    }
+}
+
+/// What a template looks like.
+pub(super) async fn preview(room: &MediaRoom, slug: &str) -> Result<Preview, Error> {
+    let found = room.studio.pipeline.catalog.current().template(slug).cloned();
+    let template = found.ok_or_else(|| {
+        let shown: String = slug.chars().take(60).collect();
+        let message = format!("There is no template '{shown}'. GET /v1/templates lists them.");
+        Error::new(ErrorCode::NotFound, message).with_param("slug")
+    })?;
+    room.previews.of(&template).await
+}

@@ -1,0 +1,223 @@
+//! The request: that of `POST /v1/videos/generations`, as JSON or as a form, with `input_reference` for its first picture.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde_json::{Map, Value};
+use tollgate_types::{Error, ErrorCode};
+
+use crate::read::{Members, invalid, text};
+use crate::videos::read::{Request, request_of};
+
+/// What OpenAI's clients call the first picture.
+const REFERENCE: &str = "input_reference";
+
+/// A body.
+pub(super) enum Sent {
+    /// JSON.
+    Json(Bytes),
+    /// The fields of a form.
+    Form(Vec<Field>),
+}
+
+/// A field of a form.
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) is_file: bool,
+    pub(super) content: Bytes,
+}
+
+/// Reads a request.
+pub(super) fn request(sent: &Sent) -> Result<Request, Error> {
+    let mut members = match sent {
+        Sent::Json(body) => Members::read(body)?,
+        Sent::Form(fields) => Members::of(form(fields)?),
+    };
+    let reference = members.take(REFERENCE).map(reference).transpose()?;
+    let is_reference = reference.is_some();
+    if let Some(address) = reference {
+        if ["image", "image_url", "images"]
+            .iter()
+            .any(|name| members.has(name))
+        {
+            return Err(invalid(
+                REFERENCE,
+                "cannot stand beside 'image': send one of them",
+            ));
+        }
+        members.put("image", Value::String(address));
+    }
+    let mut request = request_of(members).map_err(as_named_here)?;
+    if is_reference {
+        for (path, _) in &mut request.images {
+            REFERENCE.clone_into(path);
+        }
+    }
+    Ok(request)
+}
+
+/// What is asked for when a film is made again with another prompt.
+pub(super) fn remix(body: &[u8]) -> Result<String, Error> {
+    let mut members = Members::read(body)?;
+    let prompt = members.text("prompt")?.ok_or_else(|| {
+        let message = "'prompt' is missing: say what is to be seen this time.";
+        Error::new(ErrorCode::MissingRequiredParameter, message).with_param("prompt")
+    })?;
+    members.end()?;
+    Ok(prompt)
+}
+
+/// An error of a member that has another name here.
+pub(super) fn as_named_here(mut error: Error) -> Error {
+    if error.param.as_deref() == Some("duration") {
+        error.param = Some("seconds".into());
+        error.message = error.message.replace("'duration'", "'seconds'");
+    }
+    error
+}
+
+/// The address of the first picture.
+fn reference(value: Value) -> Result<String, Error> {
+    let Value::Object(mut members) = value else {
+        return text(REFERENCE, value);
+    };
+    match (members.remove("image_url"), members.is_empty()) {
+        (Some(url), true) => text("input_reference.image_url", url),
+        (None, false) if members.contains_key("file_id") => {
+            let message =
+                "'input_reference.file_id' is not supported here: send the file itself or 'image_url'.";
+            Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("input_reference.file_id"))
+        }
+        _ => Err(invalid(
+            REFERENCE,
+            "is a file, or an object with 'image_url' alone",
+        )),
+    }
+}
+
+/// The members that a form stands for.
+fn form(fields: &[Field]) -> Result<Map<String, Value>, Error> {
+    let mut members = Map::new();
+    for field in fields {
+        let shown: String = field.name.chars().take(60).collect();
+        let (name, value) = match (field.name.as_str(), field.is_file) {
+            (REFERENCE, true) => {
+                let data = STANDARD.encode(&field.content);
+                (REFERENCE, Value::String(format!("data:image/*;base64,{data}")))
+            }
+            (_, true) => return Err(invalid(&shown, "is no file")),
+            ("input_reference[image_url]", false) => (REFERENCE, said(field, &shown)?),
+            (name, false) => (name, said(field, &shown)?),
+        };
+        if members.insert(name.to_owned(), value).is_some() {
+            return Err(invalid(&shown, "stands in the form twice"));
+        }
+    }
+    Ok(members)
+}
+
+/// Forms have texts alone.
+fn said(field: &Field, shown: &str) -> Result<Value, Error> {
+    let text = std::str::from_utf8(&field.content).map_err(|_| invalid(shown, "is no text"))?;
+    Ok(match field.name.as_str() {
+        "generate_audio" | "seed" => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
+        _ => text.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn json_body(body: &Value) -> Result<Request, Error> {
+        request(&Sent::Json(body.to_string().into()))
+    }
+
+    fn form_body(fields: &[(&str, bool, &str)]) -> Result<Request, Error> {
+        let field = |(name, is_file, content): &(&str, bool, &str)| Field {
+            name: (*name).to_owned(),
+            is_file: *is_file,
+            content: Bytes::copy_from_slice(content.as_bytes()),
+        };
+        request(&Sent::Form(fields.iter().map(field).collect()))
+    }
+
+    #[test]
+    fn a_form_says_the_same_as_json() {
+        let form = form_body(&[
+            ("prompt", false, "a cat"),
+            ("model", false, "m"),
+            ("seconds", false, "8"),
+            ("size", false, "1280x720"),
+            ("generate_audio", false, "false"),
+            ("seed", false, "7"),
+            ("input_reference", true, "png"),
+        ]);
+        let body = json!({"prompt": "a cat", "model": "m", "seconds": "8", "size": "1280x720", "generate_audio": false,
+            "seed": 7, "input_reference": {"image_url": "data:image/*;base64,cG5n"}});
+        let form = form.unwrap();
+        assert_eq!(form, json_body(&body).unwrap());
+        assert_eq!(form.duration, Some(Duration::from_secs(8)));
+        assert_eq!(
+            form.images,
+            [(
+                "input_reference".to_owned(),
+                "data:image/*;base64,cG5n".to_owned()
+            )]
+        );
+        let named = form_body(&[
+            ("prompt", false, "a"),
+            ("input_reference[image_url]", false, "https://a.example"),
+        ]);
+        assert_eq!(named.unwrap().images[0].1, "https://a.example");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_the_name_that_was_sent() {
+        for (body, param) in [
+            (json!({"prompt": "p", "seconds": "long"}), "seconds"),
+            (json!({"prompt": "p", "input_reference": 5}), "input_reference"),
+            (json!({"prompt": "p", "input_reference": {}}), "input_reference"),
+            (
+                json!({"prompt": "p", "input_reference": {"image_url": 5}}),
+                "input_reference.image_url",
+            ),
+            (
+                json!({"prompt": "p", "input_reference": {"file_id": "f"}}),
+                "input_reference.file_id",
+            ),
+            (
+                json!({"prompt": "p", "input_reference": "i", "image": "i"}),
+                "input_reference",
+            ),
+            (json!({"prompt": "p", "fps": 24}), "fps"),
+            (json!({}), "prompt"),
+        ] {
+            let error = json_body(&body).unwrap_err();
+            assert_eq!(error.param.as_deref(), Some(param), "{body}");
+        }
+        for (fields, param) in [
+            (&[("prompt", true, "p")][..], "prompt"),
+            (&[("prompt", false, "p"), ("prompt", false, "p")], "prompt"),
+            (
+                &[("prompt", false, "p"), ("generate_audio", false, "loud")],
+                "generate_audio",
+            ),
+        ] {
+            let error = form_body(fields).unwrap_err();
+            assert_eq!(error.param.as_deref(), Some(param), "{param}");
+        }
+        assert!(remix(br#"{"prompt": "p"}"#).is_ok());
+        for (body, param) in [("{}", "prompt"), (r#"{"prompt": "p", "size": "x"}"#, "size")] {
+            assert_eq!(
+                remix(body.as_bytes()).unwrap_err().param.as_deref(),
+                Some(param),
+                "{body}"
+            );
+        }
+    }
+}
