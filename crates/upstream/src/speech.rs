@@ -78,6 +78,8 @@ pub struct SpeechCall {
     pub input: Arc<str>,
     /// Who says it, as the model names its voices.
     pub voice: Arc<str>,
+    /// Whether `voice` is the id of a voice that the operator has made there.
+    pub has_own_voice: bool,
     /// How it is said, in words, for models that understand them.
     pub instructions: Option<Arc<str>>,
     /// How it is encoded.

@@ -14,11 +14,14 @@ use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
     CallContext, EmbedProvider, ListedModel, MediaKind, ModerationProvider, Outline, Payload, Provider,
-    TextAnswer, TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
+    SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply, TranscribeProvider, UpstreamCause,
+    UpstreamError, UpstreamErrorKind,
 };
 
 use super::embeddings::EmbeddingsEndpoint;
 use super::presets::Preset;
+use super::speech::SpeechEndpoint;
+use super::transcriptions::TranscriptionsEndpoint;
 use super::{listing, stream};
 use crate::crossing::{self, not_in_format};
 use crate::http::{
@@ -44,6 +47,8 @@ pub struct OpenAiCompatible {
     pub(super) completions: Option<Endpoint>,
     pub(super) embeddings: Option<EmbeddingsEndpoint>,
     moderations: Option<Moderations>,
+    pub(super) speech: Option<SpeechEndpoint>,
+    pub(super) transcriptions: Option<TranscriptionsEndpoint>,
     models: Endpoint,
 }
 
@@ -69,6 +74,11 @@ impl OpenAiCompatible {
         let embeddings = embeddings.map(|row| EmbeddingsEndpoint::new(row, base, credentials));
         let moderations = preset.moderations_path;
         let moderations = moderations.map(|path| Moderations::new(base, path, credentials, http.clone()));
+        let audio = preset.audio.as_ref();
+        let speech = audio.and_then(|row| row.speech_path);
+        let speech = speech.map(|path| SpeechEndpoint::new(path, base, credentials));
+        let transcriptions = audio.and_then(|row| row.transcriptions_path);
+        let transcriptions = transcriptions.map(|path| TranscriptionsEndpoint::new(path, base, credentials));
         Ok(Self {
             origin: origin_of(&id),
             id,
@@ -77,6 +87,8 @@ impl OpenAiCompatible {
             completions: completions.transpose()?,
             embeddings: embeddings.transpose()?,
             moderations: moderations.transpose()?,
+            speech: speech.transpose()?,
+            transcriptions: transcriptions.transpose()?,
             chat: Endpoint::new(base, preset.chat_path, credentials)?,
             models: Endpoint::new(&listed_at, "/models", credentials)?,
             by_model: base.names_model().then(|| base.clone()),
@@ -334,6 +346,16 @@ impl Provider for OpenAiCompatible {
         self.moderations
             .as_ref()
             .map(|moderations| moderations as &dyn ModerationProvider)
+    }
+
+    fn speech(&self) -> Option<&dyn SpeechProvider> {
+        self.speech.as_ref().map(|_| self as &dyn SpeechProvider)
+    }
+
+    fn transcriptions(&self) -> Option<&dyn TranscribeProvider> {
+        self.transcriptions
+            .as_ref()
+            .map(|_| self as &dyn TranscribeProvider)
     }
 
     async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {

@@ -6,10 +6,12 @@ mod completions;
 mod embeddings;
 pub(crate) mod listing;
 pub mod presets;
+mod speech;
 mod stream;
+mod transcriptions;
 
 pub use adapter::OpenAiCompatible;
-pub use presets::{Auth, Completions, Embeddings, Key, PRESETS, Preset, preset};
+pub use presets::{Audio, Auth, Completions, Embeddings, Key, PRESETS, Preset, preset};
 
 #[cfg(test)]
 mod tests;

@@ -55,6 +55,17 @@ pub struct Completions {
     pub source: &'static str,
 }
 
+/// Where a provider has speech and transcripts in OpenAI's shape.
+#[derive(Clone, Copy, Debug)]
+pub struct Audio {
+    /// The path of speech under the base, if it speaks.
+    pub speech_path: Option<&'static str>,
+    /// The path of transcripts under the base, if it hears.
+    pub transcriptions_path: Option<&'static str>,
+    /// Where this is from.
+    pub source: &'static str,
+}
+
 /// A provider that speaks the format of chat completions, and how it differs from OpenAI.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
@@ -76,6 +87,8 @@ pub struct Preset {
     pub embeddings: Option<Embeddings>,
     /// Path of its moderations under the base, when it has any in OpenAI's shape.
     pub moderations_path: Option<&'static str>,
+    /// Its speech and transcripts, when it has any.
+    pub audio: Option<Audio>,
     /// Whether a key is needed.
     pub key: Key,
     /// How it is shown.
@@ -115,6 +128,12 @@ const EMBEDDINGS: Embeddings = Embeddings {
 
 /// Where OpenAI has its moderations.
 const MODERATIONS: &str = "/moderations";
+/// Speech and transcripts as OpenAI has them.
+const AUDIO: Audio = Audio {
+    speech_path: Some("/audio/speech"),
+    transcriptions_path: Some("/audio/transcriptions"),
+    source: UNSAID,
+};
 /// Completions as OpenAI had them.
 const COMPLETIONS: Completions = Completions {
     path: "/completions",
@@ -133,6 +152,7 @@ const USUAL: Preset = Preset {
     completions: None,
     embeddings: None,
     moderations_path: None,
+    audio: None,
     key: Key::Optional,
     auth: Auth::Bearer,
     cap_name: CapName::AsSent,
@@ -187,6 +207,10 @@ pub const PRESETS: &[Preset] = &[
             ..EMBEDDINGS
         }),
         moderations_path: Some(MODERATIONS),
+        audio: Some(Audio {
+            source: "https://platform.openai.com/docs/api-reference/audio",
+            ..AUDIO
+        }),
         ..USUAL
     },
     Preset {
@@ -252,6 +276,10 @@ pub const PRESETS: &[Preset] = &[
             "disable_tool_validation",
         ],
         source: "https://console.groq.com/docs/openai",
+        audio: Some(Audio {
+            source: "https://console.groq.com/docs/api-reference",
+            ..AUDIO
+        }),
         ..USUAL
     },
     Preset {
@@ -280,6 +308,10 @@ pub const PRESETS: &[Preset] = &[
             dimensions: None,
             source: "https://docs.together.ai/reference/embeddings",
             ..EMBEDDINGS
+        }),
+        audio: Some(Audio {
+            source: "https://docs.together.ai/reference/audio-speech",
+            ..AUDIO
         }),
         ..USUAL
     },
@@ -352,6 +384,11 @@ pub const PRESETS: &[Preset] = &[
             dimensions: Some("output_dimension"),
             source: "https://docs.mistral.ai/api/endpoint/embeddings",
             ..EMBEDDINGS
+        }),
+        audio: Some(Audio {
+            speech_path: None,
+            source: "https://docs.mistral.ai/capabilities/audio_transcription",
+            ..AUDIO
         }),
         ..USUAL
     },
@@ -537,6 +574,11 @@ pub const PRESETS: &[Preset] = &[
             source: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
             ..EMBEDDINGS
         }),
+        audio: Some(Audio {
+            speech_path: None,
+            source: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
+            ..AUDIO
+        }),
         ..USUAL
     },
     Preset {
@@ -609,6 +651,7 @@ pub const PRESETS: &[Preset] = &[
             source: "-",
             ..EMBEDDINGS
         }),
+        audio: Some(Audio { source: "-", ..AUDIO }),
         ..USUAL
     },
 ];

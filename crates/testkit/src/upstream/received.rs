@@ -7,6 +7,8 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::audio::{self, FormPart};
+
 const MOST_HEADERS: usize = 128;
 const LONGEST_HEAD: usize = 256 * 1024;
 const LONGEST_BODY: usize = 128 * 1024 * 1024;
@@ -40,6 +42,11 @@ impl ReceivedRequest {
     /// The body as JSON; `None` when it is none.
     pub fn json(&self) -> Option<Value> {
         serde_json::from_slice(&self.body).ok()
+    }
+
+    /// The fields of the form in the body; `None` when it is none.
+    pub fn form(&self) -> Option<Vec<FormPart>> {
+        audio::parts(self.header("content-type")?, &self.body)
     }
 
     /// The path without the query.

@@ -17,6 +17,7 @@ fn speech(input: &str, format: SoundFormat) -> SpeechCall {
         upstream_model: "speech".into(),
         input: input.into(),
         voice: "alloy".into(),
+        has_own_voice: false,
         instructions: None,
         format,
         speed: None,
