@@ -1,9 +1,10 @@
-//! Room: pictures and films, and the jobs that make them.
+//! Room: pictures and films, the jobs that make them, and speech.
 //!
 //! Suggested reading order: [`jobs`] (what callers see of a job), [`shelf`] (what is kept), `making` (how a job is carried
-//! out, whatever it makes), [`images`], [`videos`], [`outputs`].
+//! out, whatever it makes), [`images`], [`videos`], [`outputs`]. [`audio`] has no jobs.
 
 mod accepted;
+pub mod audio;
 pub mod images;
 mod input;
 pub mod jobs;
@@ -59,4 +60,5 @@ pub fn routes() -> OpenApiRouter<MediaRoom> {
         .merge(images::routes())
         .merge(videos::routes())
         .merge(outputs::routes())
+        .merge(audio::routes())
 }

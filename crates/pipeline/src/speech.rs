@@ -185,8 +185,9 @@ async fn begin(spoken: Spoken) -> Result<Begun, UpstreamError> {
         Sound::Whole(bytes) => (bytes, None),
         Sound::Stream(mut rest) => {
             let mut first = Bytes::new();
-            while let (true, Some(piece)) = (first.is_empty(), rest.next().await.transpose()?) {
-                first = piece;
+            while first.is_empty() {
+                let Some(piece) = rest.next().await else { break };
+                first = piece?;
             }
             (first, Some(rest))
         }

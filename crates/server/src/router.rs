@@ -33,6 +33,7 @@ use crate::documentation::{self, Security};
         (name = "Text", description = "Text generation"),
         (name = "Images", description = "Pictures"),
         (name = "Videos", description = "Films"),
+        (name = "Audio", description = "Speech, and transcripts of recordings"),
         (name = "Jobs", description = "Work that goes on after its request was answered, and what it has made"),
         (name = "Models", description = "The catalog"),
         (name = "Account", description = "Usage and spend")
