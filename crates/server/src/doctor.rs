@@ -14,7 +14,6 @@ mod providers;
 mod storage;
 
 use serde::Serialize;
-use tollgate_studio::Tools;
 use tollgate_types::clock::SystemClock;
 
 use crate::assemble::{Assembled, assemble, http_client};
@@ -140,13 +139,9 @@ pub fn unreadable(error: &ConfigError) -> Finding {
     )
 }
 
-/// Looks at this machine: clock, limits, and the programs that media are made with. Needs no settings.
+/// Looks at this machine: clock and limits. Needs no settings.
 pub fn machine() -> Vec<Finding> {
-    vec![
-        machine::clock(&SystemClock::default()),
-        machine::descriptors(),
-        machine::programs(&Tools::find()),
-    ]
+    vec![machine::clock(&SystemClock::default()), machine::descriptors()]
 }
 
 fn readable(config: &Config) -> Finding {

@@ -1,6 +1,5 @@
 //! The clock and the limits of this machine.
 
-use tollgate_studio::{Missing, Tools};
 use tollgate_types::{Clock, Timestamp};
 
 use super::Finding;
@@ -44,26 +43,6 @@ pub fn descriptors() -> Finding {
             "see `ulimit -n`; two are needed for each call",
         ),
     }
-}
-
-/// Whether the programs are there that films and speech are made with.
-pub fn programs(tools: &Tools) -> Finding {
-    let missing = tools.missing();
-    if missing.is_empty() {
-        return Finding::fine("programs", "ffmpeg, ffprobe and espeak-ng are there");
-    }
-    let names: Vec<&str> = missing.iter().map(|one| one.program.as_str()).collect();
-    let mut advice: Vec<&str> = missing.iter().map(|one: &Missing| one.advice).collect();
-    advice.dedup();
-    Finding::note(
-        "programs",
-        format!(
-            "not there: {}. The simulator needs ffmpeg for films, and espeak-ng besides for speech; without ffprobe recordings \
-             are billed by what providers say of their length",
-            names.join(", ")
-        ),
-        advice.join("; "),
-    )
 }
 
 /// The soft limit on open files in the text of `/proc/self/limits`.

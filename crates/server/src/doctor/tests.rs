@@ -72,7 +72,6 @@ fn a_machine_on_which_nothing_was_started_has_no_fault() {
         "models",
         "clock",
         "open files",
-        "programs",
     ] {
         assert_eq!(states(&findings, what).len(), 1, "{what}: {findings:?}");
     }

@@ -19,11 +19,11 @@ pub struct FormPart {
     /// Its name.
     pub name: String,
     /// What the file is called, if it is one.
-    pub filename: Option<String>,
+    pub file_name: Option<String>,
     /// Its media type, if it has one.
     pub content_type: Option<String>,
     /// What it holds.
-    pub content: Bytes,
+    pub body: Bytes,
 }
 
 /// The sound of a text: as many bytes for each character, and no two formats alike.
@@ -70,15 +70,15 @@ fn heard(request: &ReceivedRequest) -> Reply {
     };
     let text_of = |name: &str| {
         let part = form.iter().find(|part| part.name == name)?;
-        Some(String::from_utf8_lossy(&part.content).into_owned())
+        Some(String::from_utf8_lossy(&part.body).into_owned())
     };
     let file = form
         .iter()
-        .find(|part| part.name == "file" && part.filename.is_some());
+        .find(|part| part.name == "file" && part.file_name.is_some());
     let (Some(file), Some(_)) = (file, text_of("model")) else {
         return Reply::error(400, "invalid_request", "file and model are needed.");
     };
-    let text = format!("Heard {} bytes. All of them.", file.content.len());
+    let text = format!("Heard {} bytes. All of them.", file.body.len());
     let usage = json!({"type": "duration", "seconds": HEARD_SECONDS});
     let answer = match text_of("response_format").as_deref() {
         None | Some("json") => json!({"text": text, "usage": usage}),
@@ -90,7 +90,7 @@ fn heard(request: &ReceivedRequest) -> Reply {
             let words = form
                 .iter()
                 .filter(|part| part.name == "timestamp_granularities[]")
-                .any(|part| &part.content[..] == b"word");
+                .any(|part| &part.body[..] == b"word");
             let words = words.then(|| json!([{"word": "Heard", "start": 0.0, "end": 0.5}]));
             json!({"task": "transcribe", "language": "english", "duration": 7.0, "text": text, "usage": usage,
                 "segments": [segment(0, 0.0, 3.25, " Heard it."), segment(1, 3.25, 7.0, " All of it.")], "words": words})
@@ -125,9 +125,9 @@ pub(super) fn parts(content_type: &str, body: &Bytes) -> Option<Vec<FormPart>> {
         });
         parts.push(FormPart {
             name: parameter("name")?,
-            filename: parameter("filename"),
+            file_name: parameter("filename"),
             content_type,
-            content: Bytes::copy_from_slice(&part[head_end + 4..]),
+            body: Bytes::copy_from_slice(&part[head_end + 4..]),
         });
         match after {
             b"--\r\n" => return Some(parts),

@@ -229,11 +229,11 @@ async fn a_recording_is_sent_as_a_form() {
         let (file, texts) = form.split_last().unwrap();
         let texts: Vec<(&str, &str)> = texts
             .iter()
-            .map(|part| (part.name.as_str(), std::str::from_utf8(&part.content).unwrap()))
+            .map(|part| (part.name.as_str(), std::str::from_utf8(&part.body).unwrap()))
             .collect();
         assert_eq!(texts, fields);
-        assert_eq!(file.content, call.audio.bytes);
-        assert_eq!(file.filename.as_deref(), Some("a %22b%22%0D%0Ax: y.wav"));
+        assert_eq!(file.body, call.audio.bytes);
+        assert_eq!(file.file_name.as_deref(), Some("a %22b%22%0D%0Ax: y.wav"));
         assert_eq!(file.content_type.as_deref(), Some("audio/wav"));
         let is_timed = call.format.is_timed();
         assert_eq!(

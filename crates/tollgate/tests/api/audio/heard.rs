@@ -94,7 +94,7 @@ async fn a_provider_gets_the_recording_and_what_it_needs() {
     let (file, fields) = sent.split_last().unwrap();
     let fields: Vec<(&str, &[u8])> = fields
         .iter()
-        .map(|field| (field.name.as_str(), &field.content[..]))
+        .map(|field| (field.name.as_str(), &field.body[..]))
         .collect();
     let expected: [(&str, &[u8]); 6] = [
         ("model", b"whisper-1"),
@@ -105,8 +105,8 @@ async fn a_provider_gets_the_recording_and_what_it_needs() {
         ("timestamp_granularities[]", b"segment"),
     ];
     assert_eq!(fields, expected);
-    assert_eq!(file.content, audio);
-    assert_eq!(file.filename.as_deref(), Some("höre zu.wav"));
+    assert_eq!(file.body, audio);
+    assert_eq!(file.file_name.as_deref(), Some("höre zu.wav"));
     scene.finish().await;
 }
 

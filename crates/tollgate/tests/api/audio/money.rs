@@ -205,7 +205,7 @@ async fn a_402_writes_nothing_and_sends_nothing() {
 #[tokio::test]
 async fn what_fails_costs_nothing() {
     for storage in [Storage::Sqlite, Storage::Postgres] {
-        let scene = scene_on(storage, "").await;
+        let scene = scene_on(storage, "[retries]\nextra_attempts = 0\n").await;
         let audio = simulated(&scene, "Good morning.", "wav").await;
         let before = scene.settled().await;
         for name in [

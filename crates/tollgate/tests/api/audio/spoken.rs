@@ -84,10 +84,15 @@ async fn sound_that_breaks_off_has_no_proper_end_and_costs_nothing() {
             None => request,
         };
         let mut answer = scene.client().open(&request).await;
-        assert_eq!(answer.next_chunk().await.as_deref(), Some(&b"abc"[..]));
-        assert_eq!(answer.next_chunk().await, None);
+        let request_id = answer.head.header("x-request-id").unwrap().to_owned();
+        // What came before the break may be lost with the connection.
+        let mut sound = Vec::new();
+        while let Some(chunk) = answer.next_chunk().await {
+            sound.extend(chunk);
+        }
+        assert!(b"abc".starts_with(&sound[..]), "{sound:?}");
         assert_eq!(answer.end(), Some(End::Cut), "{key:?}");
-        let row = scene.row(answer.head.header("x-request-id").unwrap()).await;
+        let row = scene.row(&request_id).await;
         assert_eq!(
             (&row["outcome"], &row["cost"]),
             (&json!("upstream_error"), &json!("0"))
@@ -109,7 +114,12 @@ async fn the_simulator_speaks_the_same_each_time() {
     assert!(response.chunks.len() > 1, "{}", response.chunks.len());
     // Without a model, the usual one speaks.
     let body: Value = json!({"input": "Good morning.", "voice": "alloy"});
-    assert_eq!(speak(&scene, &body).await.body(), first);
+    let usual = speak(&scene, &body).await;
+    assert_eq!(
+        usual.body(),
+        sound("mp3", "Good morning."),
+        "the first of the operator's own"
+    );
     scene.finish().await;
 }
 
