@@ -6,6 +6,7 @@ import './cases_responses.mjs';
 import './cases_completions.mjs';
 import './cases_embeddings.mjs';
 import './cases_videos.mjs';
+import './cases_audio.mjs';
 import './cases_errors.mjs';
 import './cases_connections.mjs';
 import { main, versionOf } from '../harness/harness.mjs';

@@ -12,6 +12,7 @@ import cases_responses  # noqa: F401
 import cases_completions  # noqa: F401
 import cases_embeddings  # noqa: F401
 import cases_videos  # noqa: F401
+import cases_audio  # noqa: F401
 import cases_errors  # noqa: F401
 import cases_connections  # noqa: F401
 

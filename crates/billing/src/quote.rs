@@ -301,14 +301,16 @@ fn bound(model: &Model, demand: &Demand, output_cap: u64) -> Credits {
     Credits::from_price_sum(tokens.saturating_add(demand.made_sum(model)), Discount::NONE)
 }
 
-/// A likely usage for a call that ended without a report.
+/// A likely usage for a call that ended without a report. What is no token is as much as was asked for.
 pub fn estimated_usage(demand: &Demand, output_bytes: u64) -> Usage {
     let output = if demand.is_input_only() {
         0
     } else {
         output_tokens(output_bytes)
     };
-    Usage::tokens(demand.input_estimate(), output)
+    let tokens = Usage::tokens(demand.input_estimate(), output);
+    let made = demand.made.iter();
+    made.fold(tokens, |usage, (unit, quantity)| usage.with(unit, quantity))
 }
 
 /// A likely number of tokens in so many bytes of output.

@@ -112,6 +112,10 @@ const IMAGE_FAMILIES: &[&str] = &[
 ];
 const VIDEO_FAMILIES: &[&str] = &["cogvideo", "hunyuanvideo", "ltx", "mochi", "sora", "veo", "wan2"];
 
+/// What stands in the names of models that speak, and of those that write down what is said.
+const SPEECH_FAMILIES: &[&str] = &["tts", "kokoro", "chatterbox", "orpheus", "bark"];
+const TRANSCRIPTION_FAMILIES: &[&str] = &["whisper", "transcribe", "parakeet", "canary"];
+
 /// What stands in the names of open embedding models, besides `embed`.
 const EMBEDDING_FAMILIES: &[&str] = &["all-minilm", "bge-", "e5-", "gte-", "paraphrase-"];
 
@@ -157,10 +161,18 @@ impl ModelKind {
         let last = name.rsplit('/').next().unwrap_or_default();
         let begins = |families: &[&str]| families.iter().any(|family| last.starts_with(family));
         let is_family = |family: &&str| last.starts_with(*family) || last.contains(&format!("-{family}"));
+        let has_word = |families: &[&str]| {
+            last.split(['-', '_', '.', ':'])
+                .any(|word| families.contains(&word))
+        };
         if last.contains("moderation") {
             ModelKind::Moderation
         } else if last.contains("embed") || EMBEDDING_FAMILIES.iter().any(is_family) {
             ModelKind::Embedding
+        } else if has_word(TRANSCRIPTION_FAMILIES) {
+            ModelKind::Transcription
+        } else if has_word(SPEECH_FAMILIES) {
+            ModelKind::Speech
         } else if begins(VIDEO_FAMILIES) {
             ModelKind::Video
         } else if begins(IMAGE_FAMILIES) {

@@ -38,13 +38,19 @@ impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for JsonBody<LIMIT> {
     }
 }
 
-fn check_type(headers: &HeaderMap) -> Result<(), Error> {
+/// Refuses what is packed.
+pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Error> {
     if let Some(encoding) = headers.get(CONTENT_ENCODING)
         && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
     {
         let message = "Compressed request bodies are not accepted: send the body without 'content-encoding'.";
         return Err(Error::new(ErrorCode::UnsupportedMediaType, message));
     }
+    Ok(())
+}
+
+fn check_type(headers: &HeaderMap) -> Result<(), Error> {
+    check_encoding(headers)?;
     let Some(content_type) = headers.get(CONTENT_TYPE) else {
         return Ok(());
     };

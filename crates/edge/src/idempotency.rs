@@ -3,7 +3,6 @@
 //! What runs under a key runs to its end, also when its caller leaves: whoever sends a key means to come back. An answer
 //! is kept, sealed, for a day. What fails has cost nothing, so it gives its key back and may be tried again.
 
-use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +16,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body::Body as _;
 use http_body_util::BodyExt;
+use memchr::memmem;
 use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
@@ -29,6 +29,7 @@ use crate::body::{self, MEDIA_BODY};
 use crate::context::{RequestContext, context_of};
 use crate::error::ApiError;
 use crate::family;
+use crate::form;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -129,7 +130,7 @@ impl Idempotency {
         let claim = Claim {
             account: caller.account_id(),
             key,
-            fingerprint: fingerprint(&parts.uri, &body),
+            fingerprint: fingerprint(&parts.uri, form::boundary(&parts.headers), &body),
             request: ctx.id,
             now,
             abandoned_at: now.plus(self.lifetime),
@@ -218,15 +219,20 @@ impl Ticket {
         drop(respond.send(Response::from_parts(head, streamed(waiting))));
         let mut whole = BytesMut::new();
         while let Some(frame) = body.frame().await {
-            let Ok(frame) = frame else {
-                return self.release().await;
+            let frame = match frame {
+                Ok(frame) => frame,
+                Err(error) => {
+                    // Whoever reads it must not take its break for its end.
+                    drop(pieces.send(Err(error)).await);
+                    return self.release().await;
+                }
             };
             let Ok(piece) = frame.into_data() else { continue };
             if whole.len() <= MOST_KEPT_BYTES {
                 whole.extend_from_slice(&piece);
             }
             // The caller may have left; the answer is wanted all the same.
-            drop(pieces.send(piece).await);
+            drop(pieces.send(Ok(piece)).await);
         }
         self.keep(status, content_type, &whole).await;
     }
@@ -298,10 +304,10 @@ impl KeptAnswer {
     }
 }
 
-fn streamed(waiting: mpsc::Receiver<Bytes>) -> Body {
+fn streamed(waiting: mpsc::Receiver<Result<Bytes, axum::Error>>) -> Body {
     let pieces = stream::unfold(waiting, |mut waiting| async move {
         let piece = waiting.recv().await?;
-        Some((Ok::<_, Infallible>(piece), waiting))
+        Some((piece, waiting))
     });
     Body::from_stream(pieces)
 }
@@ -330,8 +336,9 @@ fn readable_key(headers: &HeaderMap) -> Result<&str, Error> {
     }
 }
 
-/// The digest of what is asked for. A key of the service may stand in the query, and may change.
-fn fingerprint(uri: &Uri, body: &[u8]) -> [u8; 32] {
+/// The digest of what is asked for. A key of the service may stand in the query, and may change; so may what stands between
+/// the fields of a form, which clients draw anew for each attempt.
+fn fingerprint(uri: &Uri, boundary: Option<&str>, body: &[u8]) -> [u8; 32] {
     let mut digest = Sha256::new();
     for pair in uri.query().unwrap_or_default().split('&') {
         if !pair.starts_with("key=") {
@@ -340,7 +347,19 @@ fn fingerprint(uri: &Uri, body: &[u8]) -> [u8; 32] {
         }
     }
     digest.update([0]);
-    digest.update(body);
+    let Some(boundary) = boundary else {
+        digest.update(body);
+        return digest.finalize().into();
+    };
+    let mut rest = body;
+    while let Some((field, after)) = memmem::find(rest, boundary.as_bytes())
+        .and_then(|at| Some((rest.get(..at)?, rest.get(at + boundary.len()..)?)))
+    {
+        digest.update((field.len() as u64).to_be_bytes());
+        digest.update(field);
+        rest = after;
+    }
+    digest.update(rest);
     digest.finalize().into()
 }
 
@@ -409,9 +428,19 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_path_query_and_body() {
-        let of = |uri: &'static str, body: &str| fingerprint(&Uri::from_static(uri), body.as_bytes());
+        let of = |uri: &'static str, body: &str| fingerprint(&Uri::from_static(uri), None, body.as_bytes());
         assert_eq!(of("/v1/a?alt=sse&key=1", "{}"), of("/v1/a?alt=sse&key=2", "{}"));
         assert_ne!(of("/v1/a?alt=sse", "{}"), of("/v1/a", "{}"));
         assert_ne!(of("/v1/a", "{}"), of("/v1/a", "{ }"));
+        let form = |boundary: &str, fields: &str| {
+            let body = fields.replace('|', boundary);
+            fingerprint(&Uri::from_static("/v1/a"), Some(boundary), body.as_bytes())
+        };
+        assert_eq!(
+            form("xyz", "--|\r\na\r\n--|--"),
+            form("drawn-anew", "--|\r\na\r\n--|--")
+        );
+        assert_ne!(form("xyz", "--|\r\na\r\n--|--"), form("xyz", "--|\r\nb\r\n--|--"));
+        assert_ne!(form("xyz", "a|bc|"), form("xyz", "ab|c|"));
     }
 }

@@ -1,8 +1,9 @@
-//! Room: pictures and films, and the jobs that make them.
+//! Room: pictures and films, the jobs that make them, and speech.
 //!
 //! Suggested reading order: [`jobs`] (what callers see of a job), [`shelf`] (what is kept), `making` (how a job is carried
-//! out, whatever it makes), [`images`], [`videos`], [`templates`], [`outputs`].
+//! out, whatever it makes), [`images`], [`videos`], [`templates`], [`outputs`]. [`audio`] has no jobs.
 
+pub mod audio;
 pub mod images;
 mod input;
 pub mod jobs;
@@ -63,4 +64,5 @@ pub fn routes() -> OpenApiRouter<MediaRoom> {
         .merge(videos::routes())
         .merge(templates::routes())
         .merge(outputs::routes())
+        .merge(audio::routes())
 }

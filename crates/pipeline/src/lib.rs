@@ -25,6 +25,7 @@ pub mod policy;
 pub mod route;
 pub mod run;
 pub mod settings;
+pub mod speech;
 pub mod stream;
 pub mod structured;
 
@@ -48,6 +49,7 @@ pub use policy::Policy;
 pub use route::{Providers, Route, Routed};
 pub use run::{Delivered, DeliveredStream, Piece, Served};
 pub use settings::{Drain, Retries, Settings, Timeouts};
+pub use speech::{Transcribed, Voice};
 pub use structured::{Structure, Structured};
 
 /// Everything that a call needs. A copy shares all of it.

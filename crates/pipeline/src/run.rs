@@ -13,7 +13,10 @@ use tollgate_types::generate::GenerateResponse;
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, Error, HoldId, Usage};
-use tollgate_upstream::{CallContext, EmbedCall, ModerationCall, Outline, Payload, TextChunk, TextStream};
+use tollgate_upstream::{
+    CallContext, EmbedCall, ModerationCall, Outline, Payload, SpeechCall, TextChunk, TextStream,
+    TranscriptionCall,
+};
 
 use crate::Pipeline;
 use crate::admit::Admission;
@@ -23,6 +26,7 @@ use crate::meter::Meter;
 use crate::moderate::Moderated;
 use crate::operation::Operation;
 use crate::owned::{Caller, Owned};
+use crate::speech::{Transcribed, Voice};
 use crate::structured::Structure;
 
 /// What the caller gets.
@@ -84,6 +88,19 @@ impl Pipeline {
         self: &Arc<Self>,
         admission: Admission<ModerationCall>,
     ) -> Result<Served<Moderated>, Error> {
+        self.operate(admission).await
+    }
+
+    /// Speaks a text, in the same way.
+    pub async fn speak(self: &Arc<Self>, admission: Admission<SpeechCall>) -> Result<Served<Voice>, Error> {
+        self.operate(admission).await
+    }
+
+    /// Writes a recording down, in the same way.
+    pub async fn transcribe(
+        self: &Arc<Self>,
+        admission: Admission<TranscriptionCall>,
+    ) -> Result<Served<Transcribed>, Error> {
         self.operate(admission).await
     }
 
@@ -236,7 +253,7 @@ impl Pipeline {
         charge
     }
 
-    async fn release_after_panic(&self, hold: HoldId, account: AccountId) {
+    pub(crate) async fn release_after_panic(&self, hold: HoldId, account: AccountId) {
         tracing::error!(hold.id = %hold, "the task that owned a call panicked; its hold is released");
         let settlement = Settlement::free(account, hold, Outcome::Crashed, self.clock.now());
         if let Err(error) = self.ledger.settle(settlement).await {

@@ -34,6 +34,7 @@ use crate::documentation::{self, Security};
         (name = "Images", description = "Pictures"),
         (name = "Videos", description = "Films"),
         (name = "Templates", description = "Prompts for pictures and films that are known to work"),
+        (name = "Audio", description = "Speech, and transcripts of recordings"),
         (name = "Jobs", description = "Work that goes on after its request was answered, and what it has made"),
         (name = "Models", description = "The catalog"),
         (name = "Account", description = "Usage and spend")

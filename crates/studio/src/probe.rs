@@ -115,6 +115,8 @@ pub struct Probe {
     pub video: Option<VideoStream>,
     /// The first sound.
     pub audio: Option<AudioStream>,
+    /// What it says of itself, as its comment.
+    pub comment: Option<String>,
 }
 
 impl Probe {
@@ -166,6 +168,14 @@ struct Report {
 struct Format {
     format_name: String,
     duration: Option<String>,
+    #[serde(default)]
+    tags: Tags,
+}
+
+#[derive(Default, Deserialize)]
+struct Tags {
+    #[serde(alias = "COMMENT")]
+    comment: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -186,6 +196,8 @@ struct Stream {
     disposition: Disposition,
     #[serde(default)]
     side_data_list: Vec<SideData>,
+    #[serde(default)]
+    tags: Tags,
 }
 
 #[derive(Default, Deserialize)]
@@ -243,7 +255,15 @@ impl Report {
             duration,
             video,
             audio,
+            comment: self.comment(),
         })
+    }
+
+    /// Some containers keep it with a stream.
+    fn comment(&self) -> Option<String> {
+        let of_streams = self.streams.iter().map(|stream| &stream.tags);
+        let mut tags = std::iter::once(&self.format.tags).chain(of_streams);
+        tags.find_map(|tags| tags.comment.clone())
     }
 }
 

@@ -77,7 +77,8 @@ impl SpeechFormat {
             SpeechFormat::Mp3 => &["-c:a", "libmp3lame", "-b:a", "64k", "-f", "mp3"],
             SpeechFormat::Opus => &["-c:a", "libopus", "-b:a", "32k", "-f", "ogg"],
             SpeechFormat::Flac => &["-c:a", "flac", "-f", "flac"],
-            SpeechFormat::Aac => &["-c:a", "aac", "-b:a", "64k", "-f", "adts"],
+            // Its headers have no place for a note, so it stands before them.
+            SpeechFormat::Aac => &["-c:a", "aac", "-b:a", "64k", "-write_id3v2", "1", "-f", "adts"],
             SpeechFormat::Pcm => &["-c:a", "pcm_s16le", "-f", "s16le"],
         }
     }
@@ -99,6 +100,8 @@ pub struct SpeechSpec {
     pub speed: f64,
     /// How it is encoded.
     pub format: SpeechFormat,
+    /// What the file says of itself, as its comment. Samples without a header say nothing.
+    pub note: Option<String>,
 }
 
 impl SpeechSpec {
@@ -108,6 +111,7 @@ impl SpeechSpec {
             voice: "en-us".to_owned(),
             speed: 1.0,
             format,
+            note: None,
         }
     }
 }
@@ -149,13 +153,18 @@ impl Tools {
             error => error,
         })?;
         let rate = spec.format.sample_rate().to_string();
+        let note = scratch.file("note");
+        tokio::fs::write(&note, tags(spec.note.as_deref())).await?;
         let run = Run::new(Program::Ffmpeg, PATIENCE)
             .args(["-f", "wav"])
             .source(&spoken)
+            .args(["-f", "ffmetadata"])
+            .source(&note)
+            .args(["-map", "0:a"])
             .args(["-af", &format!("atempo={stretch:.6}"), "-ar", &rate, "-ac", "1"])
             .args([
                 "-map_metadata",
-                "-1",
+                "1",
                 "-fflags",
                 "+bitexact",
                 "-flags:a",
@@ -199,6 +208,22 @@ fn speakable(text: &str) -> Result<String> {
         true => Ok(plain),
         false => Err(Error::Input("has nothing that can be spoken".to_owned())),
     }
+}
+
+/// What a file says of itself, as ffmpeg reads it from another. No note is an option of a program.
+fn tags(note: Option<&str>) -> String {
+    let mut tags = ";FFMETADATA1\n".to_owned();
+    if let Some(note) = note {
+        tags.push_str("comment=");
+        for letter in note.chars().filter(|letter| *letter != '\0') {
+            if matches!(letter, '=' | ';' | '#' | '\\' | '\n') {
+                tags.push('\\');
+            }
+            tags.push(letter);
+        }
+        tags.push('\n');
+    }
+    tags
 }
 
 fn check(spec: &SpeechSpec) -> Result<()> {

@@ -11,6 +11,7 @@ pub mod moderate;
 pub mod notify;
 pub mod payment;
 pub mod provider;
+pub mod speech;
 pub mod text;
 pub mod video;
 
@@ -28,6 +29,10 @@ pub use payment::{
     PaymentError, PaymentEvent, PaymentProvider, PlanInvoice, PlanReference, PlanStanding, SavedCharge,
 };
 pub use provider::{ListedModel, Provider};
+pub use speech::{
+    Segment, Sound, SoundFormat, SpeechCall, SpeechProvider, Spoken, Timestamps, TranscribeProvider,
+    Transcript, TranscriptFormat, TranscriptionCall, Word,
+};
 pub use text::{
     ChunkKind, Outline, Payload, TextAnswer, TextCall, TextChunk, TextProvider, TextReply, TextStream,
 };

@@ -10,6 +10,7 @@ use crate::error::UpstreamError;
 use crate::image::ImageCall;
 use crate::make::Maker;
 use crate::moderate::ModerationProvider;
+use crate::speech::{SpeechProvider, TranscribeProvider};
 use crate::text::TextProvider;
 use crate::video::VideoCall;
 
@@ -60,6 +61,16 @@ pub trait Provider: Send + Sync {
 
     /// Films.
     fn videos(&self) -> Option<&dyn Maker<VideoCall>> {
+        None
+    }
+
+    /// Speech.
+    fn speech(&self) -> Option<&dyn SpeechProvider> {
+        None
+    }
+
+    /// Transcripts.
+    fn transcriptions(&self) -> Option<&dyn TranscribeProvider> {
         None
     }
 

@@ -31,7 +31,8 @@ impl Policy {
         Ok(())
     }
 
-    async fn forbids(&self, request: RequestId, texts: &[String]) -> bool {
+    /// Whether texts must not be shown.
+    pub(crate) async fn forbids(&self, request: RequestId, texts: &[String]) -> bool {
         let matching = self
             .output
             .iter()

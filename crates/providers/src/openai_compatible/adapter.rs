@@ -14,13 +14,15 @@ use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
     CallContext, EmbedProvider, ImageCall, ListedModel, Maker, MediaKind, ModerationProvider, Outline,
-    Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError,
-    UpstreamErrorKind, VideoCall,
+    Payload, Provider, SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply, TranscribeProvider,
+    UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall,
 };
 
 use super::embeddings::EmbeddingsEndpoint;
 use super::images::ImageMaker;
 use super::presets::Preset;
+use super::speech::SpeechEndpoint;
+use super::transcriptions::TranscriptionsEndpoint;
 use super::videos::VideoMaker;
 use super::{listing, stream};
 use crate::crossing::{self, not_in_format};
@@ -49,6 +51,8 @@ pub struct OpenAiCompatible {
     moderations: Option<Moderations>,
     images: Option<ImageMaker>,
     videos: Option<VideoMaker>,
+    pub(super) speech: Option<SpeechEndpoint>,
+    pub(super) transcriptions: Option<TranscriptionsEndpoint>,
     models: Endpoint,
 }
 
@@ -78,6 +82,11 @@ impl OpenAiCompatible {
         let images = images.map(|row| ImageMaker::new(row, base, credentials, http.clone()));
         let videos = preset.videos.as_ref();
         let videos = videos.map(|row| VideoMaker::new(row, base, credentials, http.clone()));
+        let audio = preset.audio.as_ref();
+        let speech = audio.and_then(|row| row.speech_path);
+        let speech = speech.map(|path| SpeechEndpoint::new(path, base, credentials));
+        let transcriptions = audio.and_then(|row| row.transcriptions_path);
+        let transcriptions = transcriptions.map(|path| TranscriptionsEndpoint::new(path, base, credentials));
         Ok(Self {
             origin: origin_of(&id),
             id,
@@ -88,6 +97,8 @@ impl OpenAiCompatible {
             completions: completions.transpose()?,
             embeddings: embeddings.transpose()?,
             moderations: moderations.transpose()?,
+            speech: speech.transpose()?,
+            transcriptions: transcriptions.transpose()?,
             chat: Endpoint::new(base, preset.chat_path, credentials)?,
             models: Endpoint::new(&listed_at, "/models", credentials)?,
             by_model: base.names_model().then(|| base.clone()),
@@ -353,6 +364,16 @@ impl Provider for OpenAiCompatible {
 
     fn videos(&self) -> Option<&dyn Maker<VideoCall>> {
         self.videos.as_ref().map(|maker| maker as &dyn Maker<VideoCall>)
+    }
+
+    fn speech(&self) -> Option<&dyn SpeechProvider> {
+        self.speech.as_ref().map(|_| self as &dyn SpeechProvider)
+    }
+
+    fn transcriptions(&self) -> Option<&dyn TranscribeProvider> {
+        self.transcriptions
+            .as_ref()
+            .map(|_| self as &dyn TranscribeProvider)
     }
 
     async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {

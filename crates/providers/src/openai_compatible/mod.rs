@@ -7,12 +7,15 @@ mod embeddings;
 mod images;
 pub(crate) mod listing;
 pub mod presets;
+mod speech;
 mod stream;
+mod transcriptions;
 mod videos;
 
 pub use adapter::OpenAiCompatible;
 pub use presets::{
-    Auth, Completions, Embeddings, Images, Key, PRESETS, PictureBytes, PictureSize, Preset, Videos, preset,
+    Audio, Auth, Completions, Embeddings, Images, Key, PRESETS, PictureBytes, PictureSize, Preset, Videos,
+    preset,
 };
 
 #[cfg(test)]

@@ -116,6 +116,17 @@ pub struct Videos {
     pub source: &'static str,
 }
 
+/// Where a provider has speech and transcripts in OpenAI's shape.
+#[derive(Clone, Copy, Debug)]
+pub struct Audio {
+    /// The path of speech under the base, if it speaks.
+    pub speech_path: Option<&'static str>,
+    /// The path of transcripts under the base, if it hears.
+    pub transcriptions_path: Option<&'static str>,
+    /// Where this is from.
+    pub source: &'static str,
+}
+
 /// A provider that speaks the format of chat completions, and how it differs from OpenAI.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
@@ -141,6 +152,8 @@ pub struct Preset {
     pub images: Option<Images>,
     /// Its films, when it makes any in OpenAI's shape.
     pub videos: Option<Videos>,
+    /// Its speech and transcripts, when it has any.
+    pub audio: Option<Audio>,
     /// Whether a key is needed.
     pub key: Key,
     /// How it is shown.
@@ -180,6 +193,12 @@ const EMBEDDINGS: Embeddings = Embeddings {
 
 /// Where OpenAI has its moderations.
 const MODERATIONS: &str = "/moderations";
+/// Speech and transcripts as OpenAI has them.
+const AUDIO: Audio = Audio {
+    speech_path: Some("/audio/speech"),
+    transcriptions_path: Some("/audio/transcriptions"),
+    source: UNSAID,
+};
 /// Completions as OpenAI had them.
 const COMPLETIONS: Completions = Completions {
     path: "/completions",
@@ -232,6 +251,7 @@ const USUAL: Preset = Preset {
     moderations_path: None,
     images: None,
     videos: None,
+    audio: None,
     key: Key::Optional,
     auth: Auth::Bearer,
     cap_name: CapName::AsSent,
@@ -293,6 +313,10 @@ pub const PRESETS: &[Preset] = &[
         videos: Some(Videos {
             source: "https://platform.openai.com/docs/api-reference/videos",
             ..VIDEOS
+        }),
+        audio: Some(Audio {
+            source: "https://platform.openai.com/docs/api-reference/audio",
+            ..AUDIO
         }),
         ..USUAL
     },
@@ -364,6 +388,10 @@ pub const PRESETS: &[Preset] = &[
             "disable_tool_validation",
         ],
         source: "https://console.groq.com/docs/openai",
+        audio: Some(Audio {
+            source: "https://console.groq.com/docs/api-reference",
+            ..AUDIO
+        }),
         ..USUAL
     },
     Preset {
@@ -401,6 +429,10 @@ pub const PRESETS: &[Preset] = &[
             most_at_once: 4,
             source: "https://docs.together.ai/reference/post-images-generations",
             ..IMAGES
+        }),
+        audio: Some(Audio {
+            source: "https://docs.together.ai/reference/audio-speech",
+            ..AUDIO
         }),
         ..USUAL
     },
@@ -473,6 +505,11 @@ pub const PRESETS: &[Preset] = &[
             dimensions: Some("output_dimension"),
             source: "https://docs.mistral.ai/api/endpoint/embeddings",
             ..EMBEDDINGS
+        }),
+        audio: Some(Audio {
+            speech_path: None,
+            source: "https://docs.mistral.ai/capabilities/audio_transcription",
+            ..AUDIO
         }),
         ..USUAL
     },
@@ -682,6 +719,11 @@ pub const PRESETS: &[Preset] = &[
             source: "https://docs.vllm.ai/projects/vllm-omni/en/stable/serving/videos_api/",
             ..VIDEOS
         }),
+        audio: Some(Audio {
+            speech_path: None,
+            source: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
+            ..AUDIO
+        }),
         ..USUAL
     },
     Preset {
@@ -775,6 +817,7 @@ pub const PRESETS: &[Preset] = &[
             source: "-",
             ..VIDEOS
         }),
+        audio: Some(Audio { source: "-", ..AUDIO }),
         ..USUAL
     },
 ];

@@ -10,6 +10,7 @@ mod images;
 mod logprobs;
 mod pattern;
 mod schema;
+mod speech;
 mod stream;
 mod ticket;
 mod tokens;
@@ -27,8 +28,9 @@ use tollgate_types::clock::SystemClock;
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Clock, ErrorCode, Format};
 use tollgate_upstream::{
-    CallContext, CountProvider, EmbedProvider, ImageCall, ListedModel, Maker, Payload, Provider, TextAnswer,
-    TextCall, TextProvider, TextReply, UpstreamError, VideoCall,
+    CallContext, CountProvider, EmbedProvider, ImageCall, ListedModel, Maker, Payload, Provider,
+    SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply, TranscribeProvider, UpstreamError,
+    VideoCall,
 };
 
 use answer::Answer;
@@ -50,7 +52,7 @@ const CREATED: i64 = 1_767_225_600;
 #[derive(Debug)]
 pub struct Simulator {
     id: Arc<str>,
-    /// With what films are made.
+    /// With what films and speech are made.
     tools: Tools,
     clock: Arc<dyn Clock>,
     cancelled: Cancelled,
@@ -203,6 +205,14 @@ impl Provider for Simulator {
     }
 
     fn videos(&self) -> Option<&dyn Maker<VideoCall>> {
+        Some(self)
+    }
+
+    fn speech(&self) -> Option<&dyn SpeechProvider> {
+        Some(self)
+    }
+
+    fn transcriptions(&self) -> Option<&dyn TranscribeProvider> {
         Some(self)
     }
 

@@ -79,6 +79,10 @@ pub(super) const BODIES: &[(&str, &str)] = &[
         "create_embeddings",
         r#"{"model": "sim/embeddings", "input": ["A red fox.", "A brown bear."], "dimensions": 4}"#,
     ),
+    (
+        "create_speech",
+        r#"{"model": "sim/speech", "input": "Good morning, harbour.", "voice": "alloy"}"#,
+    ),
 ];
 
 /// Values of path parameters for examples.
@@ -105,6 +109,8 @@ const BOUNDED: &[&str] = &[
     "embed_content",
     "batch_embed_contents",
     "create_embeddings",
+    "create_speech",
+    "create_transcription",
     "create_quote",
     "create_video",
     "remix_video",

@@ -111,3 +111,25 @@ async fn voices_differ() {
     assert_ne!(heard[0], heard[1]);
     assert_ne!(heard[0], heard[2]);
 }
+
+#[tokio::test]
+async fn a_note_is_read_back_as_it_was_written() {
+    let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
+    let mixed = "-y -i /etc/passwd a=b;c#d\\e\nf „ü“ 🌍";
+    let notes = [mixed, &"x".repeat(22_000)];
+    for format in SpeechFormat::ALL {
+        if format == SpeechFormat::Pcm {
+            continue;
+        }
+        for note in notes {
+            let spec = SpeechSpec {
+                note: Some(note.to_owned()),
+                ..SpeechSpec::new(format)
+            };
+            let path = scratch.file(format.as_str());
+            std::fs::write(&path, speak("Hello.", &spec).await.unwrap().bytes).unwrap();
+            let found = tools.probe(&path).await.unwrap().comment;
+            assert_eq!(found.as_deref(), Some(note), "{format:?}");
+        }
+    }
+}

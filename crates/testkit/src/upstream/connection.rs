@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::{sleep, timeout};
 
+use super::audio;
 use super::chat_request::{ChatRequest, Shape};
 use super::composed::Composed;
 use super::converse;
@@ -169,6 +170,10 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
     }
     if request.method == "POST" && counts::is_count(path) {
         return (script.counts_reply(path, &request.body), None);
+    }
+    if request.method == "POST" && audio::is_audio(path) {
+        let usual = || audio::reply(request);
+        return (script.queued_reply().unwrap_or_else(usual), None);
     }
     if request.method == "POST" && path.ends_with("/moderations") {
         return (script.moderations_reply(&request.body), None);

@@ -1,13 +1,14 @@
 //! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions`, `POST …/embeddings`,
 //! `POST …/moderations` and `POST …/responses`, Anthropic's `POST …/messages`, Gemini's
 //! `POST …/models/{model}:generateContent` (also as Vertex AI takes it), Bedrock's `POST …/model/{model}/converse`, the
-//! counts of tokens beside them, and `GET …/models`, byte by byte; other paths have what a test puts there. It issues
+//! counts of tokens beside them, `POST …/audio/speech` and `POST …/audio/transcriptions`, and `GET …/models`, byte by byte; other paths have what a test puts there. It issues
 //! access tokens, takes payments as Stripe does, and makes pictures and films in the ways of [`media`], too.
 //!
 //! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
 //! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
 
 mod answer;
+mod audio;
 mod chat_request;
 mod completion;
 mod composed;
@@ -51,6 +52,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 pub use answer::{Answer, Usage, UsagePlace};
+pub use audio::{HEARD_SECONDS, sound};
 pub use delivery::{At, Framing, How, LineEnd, Writes};
 pub use embeddings::vector;
 pub use faults::{FAULTS, Fault, Outcome, fault};

@@ -16,6 +16,7 @@
 mod a_month;
 mod admin;
 mod alerts;
+mod audio;
 mod auth;
 mod azure;
 mod bad_input;

@@ -29,7 +29,7 @@ impl Scene {
     }
 
     /// The film once it has ended.
-    async fn ended(&self, video: &Value) -> Value {
+    async fn ended_film(&self, video: &Value) -> Value {
         let id = video["id"].as_str().unwrap();
         let job = self.with_key("GET", &format!("/v1/jobs/{id}?wait=60")).await;
         assert!(!job.json()["completed_at"].is_null(), "{}", job.text());
@@ -68,7 +68,7 @@ async fn a_film_is_made_read_and_deleted() {
     assert!(accepted["created_at"].is_i64());
 
     let path = format!("{VIDEOS}/{id}");
-    let made = scene.ended(&accepted).await;
+    let made = scene.ended_film(&accepted).await;
     assert_eq!(
         (&made["status"], &made["progress"]),
         (&json!("completed"), &json!(100)),
@@ -167,7 +167,7 @@ async fn a_form_with_a_file_begins_with_it() {
     };
     let response = scene.client().send(&form(&STANDARD.decode(PNG).unwrap())).await;
     assert_eq!(response.status, 200, "{}", response.text());
-    assert_eq!(scene.ended(&response.json()).await["status"], "completed");
+    assert_eq!(scene.ended_film(&response.json()).await["status"], "completed");
     let none = scene.client().send(&form(b"no picture")).await;
     assert_error("no picture", &none, "invalid_parameter", Some("input_reference"));
     let cut = Request::post(VIDEOS, body.clone())
@@ -228,7 +228,7 @@ async fn films_are_listed_from_either_end() {
         200
     );
     scene.with_key("POST", &format!("/v1/jobs/{first}/cancel")).await;
-    let cancelled = scene.ended(&json!({"id": first})).await;
+    let cancelled = scene.ended_film(&json!({"id": first})).await;
     assert_eq!(
         (&cancelled["status"], &cancelled["error"]["code"]),
         (&json!("failed"), &json!("cancelled"))
@@ -256,14 +256,14 @@ async fn a_film_is_made_again_with_another_prompt() {
     let members = json!({"input_reference": {"image_url": picture}, "generate_audio": false});
     let first = scene.film(members).await;
     let id = first["id"].as_str().unwrap().to_owned();
-    scene.ended(&first).await;
+    scene.ended_film(&first).await;
     let path = format!("{VIDEOS}/{id}/remix");
     let again = scene
         .client()
         .post_json(&path, &scene.key.secret, &json!({"prompt": "in the rain"}))
         .await;
     assert_eq!(again.status, 200, "{}", again.text());
-    let again = scene.ended(&again.json()).await;
+    let again = scene.ended_film(&again.json()).await;
     for (name, expected) in [
         ("status", json!("completed")),
         ("prompt", json!("in the rain")),
@@ -330,7 +330,7 @@ async fn another_accounts_film_and_what_is_no_film_are_not_there() {
             .await;
         assert_error(&members.to_string(), &refused, code, Some(param));
     }
-    scene.ended(&mine).await;
+    scene.ended_film(&mine).await;
     scene.settled().await;
     scene.finish().await;
 }

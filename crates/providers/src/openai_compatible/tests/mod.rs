@@ -1,6 +1,7 @@
 //! The adapter against a scripted upstream on loopback.
 
 mod answers;
+mod audio;
 mod faults;
 mod images;
 mod presets;

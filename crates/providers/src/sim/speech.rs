@@ -1,0 +1,233 @@
+//! Speech of the simulator, by espeak-ng, and transcripts of it. The sound carries its text along, and a transcript is that
+//! text: of any other recording nothing is told but how long it is. The script of what is spoken stands in it, that of a
+//! transcript in its prompt.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use futures_util::stream;
+use tokio::time::sleep;
+use tollgate_studio::{Probe, ProbeLimits, Program, Scratch, SpeechFormat, SpeechSpec};
+use tollgate_types::ErrorCode;
+use tollgate_upstream::{
+    CallContext, ContentStream, Segment, Sound, SoundFormat, SpeechCall, SpeechProvider, Spoken,
+    TranscribeProvider, Transcript, TranscriptionCall, UpstreamError, Word,
+};
+
+use super::grammar::{self, Cut, Script};
+use super::ticket::{fault, hash, rejected};
+use super::{Simulator, failure};
+
+/// What the sound says of itself; its text follows, packed.
+const NOTE: &str = "Simulated: spoken by the built-in simulator of Tollgate, no model was asked. Text: ";
+/// Voices of espeak-ng that stand for those of any other name.
+const VOICES: [&str; 8] = [
+    "en-us", "en-gb+f3", "en-us+m3", "en-us+f2", "en-gb", "en-us+f4", "en-gb+m5", "en-us+m7",
+];
+/// How much of the sound comes at once, where it comes in pieces.
+const PIECE: usize = 4 << 10;
+/// The longest recording that is looked at.
+const LONGEST: Duration = Duration::from_secs(24 * 3_600);
+/// Most letters of a segment.
+const SEGMENT: usize = 80;
+
+#[async_trait]
+impl SpeechProvider for Simulator {
+    async fn speak(&self, ctx: &CallContext, call: &SpeechCall) -> Result<Spoken, UpstreamError> {
+        let (script, said) = script(&call.input, "input")?;
+        play(&script, ctx).await?;
+        for program in [Program::Espeak, Program::Ffmpeg] {
+            if !self.tools.has(program) {
+                return Err(fault(tollgate_studio::Error::Missing(program)));
+            }
+        }
+        let spec = SpeechSpec {
+            voice: voice(&call.voice),
+            speed: call.speed.unwrap_or(1.0),
+            format: format(call.format),
+            note: Some(format!("{NOTE}{}", URL_SAFE_NO_PAD.encode(&said))),
+        };
+        let spoken = self.tools.speak(&said, &spec).await;
+        let bytes = spoken.map_err(|error| rejected(error, "input"))?.bytes;
+        let in_pieces = script.cut.is_some() || !script.pace.is_zero();
+        Ok(Spoken {
+            sound: match in_pieces {
+                true => Sound::Stream(pieces(&bytes, &script)),
+                false => Sound::Whole(bytes),
+            },
+            usage: None,
+        })
+    }
+}
+
+#[async_trait]
+impl TranscribeProvider for Simulator {
+    async fn transcribe(
+        &self,
+        ctx: &CallContext,
+        call: &TranscriptionCall,
+    ) -> Result<Transcript, UpstreamError> {
+        let (script, _) = script(call.prompt.as_deref().unwrap_or_default(), "prompt")?;
+        play(&script, ctx).await?;
+        if let Some(cut) = script.cut {
+            tracing::debug!(?cut, "a transcript is cut as it was asked to be");
+            return Err(failure::asked_for(ErrorCode::UpstreamError));
+        }
+        let probe = self.listen(&call.audio.bytes).await?;
+        let duration = probe
+            .audio
+            .as_ref()
+            .map_or(probe.duration, |audio| audio.duration);
+        let packed = probe
+            .comment
+            .as_deref()
+            .and_then(|comment| comment.strip_prefix(NOTE));
+        let said = packed
+            .and_then(|packed| URL_SAFE_NO_PAD.decode(packed.trim()).ok())
+            .and_then(|text| String::from_utf8(text).ok());
+        let text = said.unwrap_or_else(|| {
+            let seconds = duration.as_secs_f64();
+            format!("[simulated transcription of {seconds:.1} s of audio]")
+        });
+        Ok(timed(text, duration))
+    }
+}
+
+impl Simulator {
+    async fn listen(&self, audio: &Bytes) -> Result<Probe, UpstreamError> {
+        let scratch = Scratch::make().map_err(fault)?;
+        let place = scratch.file("recording");
+        let written = tokio::fs::write(&place, audio).await;
+        written.map_err(|error| fault(error.into()))?;
+        let limits = ProbeLimits {
+            longest: LONGEST,
+            ..ProbeLimits::default()
+        };
+        let probed = self.tools.probe_within(&place, limits).await;
+        probed.map_err(|error| rejected(error, "file"))
+    }
+}
+
+/// The script of a text, and what it says beside.
+fn script(text: &str, param: &str) -> Result<(Script, String), UpstreamError> {
+    grammar::read(text).map_err(|wrong| UpstreamError {
+        param: Some(param.to_owned()),
+        ..failure::simulated(ErrorCode::InvalidParameter, wrong)
+    })
+}
+
+async fn play(script: &Script, ctx: &CallContext) -> Result<(), UpstreamError> {
+    if script.delay >= ctx.header_timeout {
+        sleep(ctx.header_timeout).await;
+        return Err(failure::asked_for(ErrorCode::UpstreamTimeout));
+    }
+    if !script.delay.is_zero() {
+        sleep(script.delay).await;
+    }
+    match (script.error, script.cut) {
+        (Some(code), None) => Err(failure::asked_for(code)),
+        _ => Ok(()),
+    }
+}
+
+/// The sound piece by piece, as the script says.
+fn pieces(sound: &Bytes, script: &Script) -> ContentStream {
+    let starts = (0..sound.len()).step_by(PIECE);
+    let whole: Vec<Bytes> = starts
+        .map(|start| sound.slice(start..sound.len().min(start + PIECE)))
+        .collect();
+    let kept = match script.cut {
+        None => whole.len(),
+        Some(Cut::After(count)) => usize::try_from(count).unwrap_or(usize::MAX),
+        Some(Cut::BeforeUsage | Cut::BeforeEnd) => whole.len().saturating_sub(1),
+    };
+    let code = script.error.unwrap_or(ErrorCode::UpstreamError);
+    let cut = script.cut.map(|_| Err(failure::asked_for(code)));
+    let told: Vec<Result<Bytes, UpstreamError>> = whole.into_iter().take(kept).map(Ok).chain(cut).collect();
+    let pace = script.pace;
+    Box::pin(stream::unfold(
+        (told.into_iter(), true),
+        move |(mut told, is_first)| async move {
+            let next = told.next()?;
+            if !is_first && !pace.is_zero() {
+                sleep(pace).await;
+            }
+            Some((next, (told, false)))
+        },
+    ))
+}
+
+fn format(format: SoundFormat) -> SpeechFormat {
+    match format {
+        SoundFormat::Mp3 => SpeechFormat::Mp3,
+        SoundFormat::Opus => SpeechFormat::Opus,
+        SoundFormat::Aac => SpeechFormat::Aac,
+        SoundFormat::Flac => SpeechFormat::Flac,
+        SoundFormat::Wav => SpeechFormat::Wav,
+        SoundFormat::Pcm => SpeechFormat::Pcm,
+    }
+}
+
+/// The voice of espeak-ng for a name: every name has one, and always the same.
+fn voice(name: &str) -> String {
+    let place = hash(&[name.to_lowercase().as_bytes()]) % VOICES.len() as u64;
+    let voice = usize::try_from(place).ok().and_then(|place| VOICES.get(place));
+    voice.copied().unwrap_or("en-us").to_owned()
+}
+
+/// The transcript with its times: each word takes as long as it has letters.
+fn timed(text: String, duration: Duration) -> Transcript {
+    let seconds = duration.as_secs_f64();
+    let total: usize = text.split_whitespace().map(|word| word.chars().count()).sum();
+    let at = |letters: usize| seconds * letters as f64 / total.max(1) as f64;
+    let mut before = 0;
+    let words = text.split_whitespace().map(|word| {
+        let start = at(before);
+        before += word.chars().count();
+        Word {
+            word: word.to_owned(),
+            start,
+            end: at(before),
+        }
+    });
+    let words: Vec<Word> = words.collect();
+    Transcript {
+        segments: segments(&words),
+        language: Some("english".to_owned()),
+        duration: Some(duration),
+        words,
+        usage: None,
+        text,
+    }
+}
+
+/// Sentences, and parts of those that are long.
+fn segments(words: &[Word]) -> Vec<Segment> {
+    let mut segments: Vec<Segment> = Vec::new();
+    let mut begins = true;
+    for word in words {
+        match segments.last_mut().filter(|_| !begins) {
+            Some(segment) => {
+                segment.text.push(' ');
+                segment.text.push_str(&word.word);
+                segment.end = word.end;
+            }
+            None => segments.push(Segment {
+                start: word.start,
+                end: word.end,
+                text: word.word.clone(),
+                compression_ratio: 1.0,
+                ..Segment::default()
+            }),
+        }
+        let letters = segments.last().map_or(0, |segment| segment.text.chars().count());
+        begins = word.word.ends_with(['.', '!', '?']) || letters >= SEGMENT;
+    }
+    segments
+}
+
+#[cfg(test)]
+mod tests;
