@@ -165,6 +165,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_token_is_estimated_as_it_was_asked_for() {
+        let demand = Demand {
+            made: Usage::ZERO.with(Unit::Character, 12),
+            ..DEMAND
+        };
+        let unknown = Evidence {
+            reported: None,
+            output_bytes: 40,
+        };
+        let found = verdict(Ending::Complete, &unknown, &demand);
+        let expected = Usage::tokens(100, 10).with(Unit::Character, 12);
+        assert_eq!((found.usage, found.estimated), (expected, true));
+        let failed = verdict(Ending::UpstreamError, &unknown, &demand);
+        assert_eq!(failed.usage, Usage::ZERO);
+    }
+
+    #[test]
     fn a_stopped_answer_has_at_least_what_arrived() {
         let early = Usage::tokens(90, 1).with(Unit::CacheRead, 7);
         for (reported, output_bytes, usage, estimated) in [

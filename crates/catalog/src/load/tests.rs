@@ -170,7 +170,7 @@ fn aliases_stand_for_models_and_must_have_one() {
 }
 
 #[test]
-fn embedding_models_are_known_by_their_names() {
+fn kinds_are_known_by_names() {
     for name in [
         "nomic-embed-text:latest",
         "text-embedding-nomic-embed-text-v1.5",
@@ -192,6 +192,16 @@ fn embedding_models_are_known_by_their_names() {
         "",
     ] {
         assert_eq!(ModelKind::of_name(name), ModelKind::Chat, "{name}");
+    }
+    for (name, kind) in [
+        ("tts-1-hd", ModelKind::Speech),
+        ("gpt-4o-mini-tts", ModelKind::Speech),
+        ("hexgrad/Kokoro-82M", ModelKind::Speech),
+        ("whisper-large-v3-turbo", ModelKind::Transcription),
+        ("gpt-4o-transcribe", ModelKind::Transcription),
+        ("embarkation", ModelKind::Chat),
+    ] {
+        assert_eq!(ModelKind::of_name(name), kind, "{name}");
     }
 }
 
