@@ -34,6 +34,14 @@ pub(super) const BODIES: &[(&str, &str)] = &[
         r#"{"endpoint": "/v1/chat/completions", "request": {"model": "sim/chat", "messages": [{"role": "user", "content": "Say hello."}]}}"#,
     ),
     (
+        "generate_images",
+        r#"{"model": "sim/image", "prompt": "A lighthouse at dawn.", "aspect_ratio": "16:9", "num_images": 2}"#,
+    ),
+    (
+        "generate_video",
+        r#"{"model": "sim/video", "prompt": "A fox in the snow.", "duration": 2}"#,
+    ),
+    (
         "create_video",
         r#"{"model": "sim/video", "prompt": "A fox in the snow.", "seconds": "4", "size": "640x360"}"#,
     ),
@@ -114,6 +122,8 @@ const BOUNDED: &[&str] = &[
     "create_quote",
     "create_video",
     "remix_video",
+    "generate_images",
+    "generate_video",
 ];
 
 /// On which answers a header is found.

@@ -128,7 +128,7 @@ fn paths_are_as_openapi_writes_them_and_each_operation_says_how_to_authenticate(
             for parameter in operation["parameters"].as_array().into_iter().flatten() {
                 let name = parameter["name"].as_str().unwrap();
                 let expected = match name {
-                    "Idempotency-Key" | "x-max-cost" => "header",
+                    "Idempotency-Key" | "x-max-cost" | "last-event-id" => "header",
                     _ if path.contains(&format!("{{{name}}}")) => "path",
                     _ => "query",
                 };
@@ -192,7 +192,7 @@ fn examples_are_valid_requests() {
                     "{body}"
                 );
             }
-            "create_video" | "remix_video" => {
+            "create_video" | "remix_video" | "generate_images" | "generate_video" => {
                 // What the room accepts is tested there; this is the shape of every such request.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["prompt"].is_string(), "{body}");

@@ -231,7 +231,11 @@ fn a_server_of_ones_own_is_asked_with_its_key_and_its_models_are_counted() {
             "all/large",
             "all/small",
             "sim/chat",
-            "sim/embeddings"
+            "sim/embeddings",
+            "sim/image",
+            "sim/speech",
+            "sim/transcribe",
+            "sim/video"
         ]
     );
 
