@@ -8,6 +8,11 @@ use tollgate_types::{Error, ErrorCode};
 /// Most pairs of `metadata`, and most characters of a name and a value.
 const METADATA: (usize, usize, usize) = (16, 64, 512);
 
+/// Most characters of a prompt.
+const MOST_PROMPT: usize = 32_000;
+/// The largest number that every client's JSON keeps.
+const MOST_SEED: u64 = (1 << 53) - 1;
+
 /// The members of a request that were not looked at yet.
 pub(crate) struct Members {
     members: Map<String, Value>,
@@ -78,6 +83,22 @@ impl Members {
             Some(Value::String(text)) => Ok(Some(text)),
             Some(_) => Err(invalid(name, "is a text")),
         }
+    }
+
+    /// A prompt; one without a word is none.
+    pub(crate) fn prompt(&mut self, name: &'static str) -> Result<Option<String>, Error> {
+        let prompt = self.any_text(name)?.filter(|prompt| !prompt.trim().is_empty());
+        match prompt {
+            Some(prompt) if prompt.chars().count() > MOST_PROMPT => {
+                Err(invalid(name, &format!("has at most {MOST_PROMPT} characters")))
+            }
+            prompt => Ok(prompt),
+        }
+    }
+
+    /// `seed`.
+    pub(crate) fn seed(&mut self) -> Result<Option<u64>, Error> {
+        self.number("seed", 0, MOST_SEED)
     }
 
     /// True or false.

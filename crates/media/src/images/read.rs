@@ -12,10 +12,6 @@ use crate::sizes::Said;
 pub(super) const MOST_IMAGES: u64 = 4;
 /// Most pictures that any model is given.
 pub(super) const MOST_INPUTS: usize = 16;
-/// Most characters of a prompt.
-const MOST_PROMPT: usize = 32_000;
-/// The largest number that every client's JSON keeps.
-const MOST_SEED: u64 = (1 << 53) - 1;
 
 /// A request.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,8 +49,8 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
     said.check()?;
     let request = Request {
         model: members.text("model")?,
-        prompt: prompt(&mut members, "prompt")?,
-        negative_prompt: prompt(&mut members, "negative_prompt")?,
+        prompt: members.prompt("prompt")?,
+        negative_prompt: members.prompt("negative_prompt")?,
         template: members.text("template")?,
         said,
         num_images: num_images(&mut members)?,
@@ -64,7 +60,7 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
         image_set: members.flag("image_set")?.unwrap_or(false),
         quality: members.text("quality")?,
         output_format: output_format(&mut members)?,
-        seed: members.number("seed", 0, MOST_SEED)?,
+        seed: members.seed()?,
         inline: is_inline(&mut members)?,
         sync: sync(&mut members)?,
         metadata: members.metadata()?,
@@ -102,16 +98,6 @@ impl Request {
             return Err(Error::new(ErrorCode::MissingRequiredParameter, message).with_param("prompt"));
         }
         Ok(())
-    }
-}
-
-fn prompt(members: &mut Members, name: &'static str) -> Result<Option<String>, Error> {
-    let prompt = members.any_text(name)?.filter(|prompt| !prompt.trim().is_empty());
-    match prompt {
-        Some(prompt) if prompt.chars().count() > MOST_PROMPT => {
-            Err(invalid(name, &format!("has at most {MOST_PROMPT} characters")))
-        }
-        prompt => Ok(prompt),
     }
 }
 

@@ -11,10 +11,6 @@ use crate::sizes::Said;
 
 /// Most pictures that any model is given.
 const MOST_INPUTS: usize = 16;
-/// Most characters of a prompt.
-const MOST_PROMPT: usize = 32_000;
-/// The largest number that every client's JSON keeps.
-const MOST_SEED: u64 = (1 << 53) - 1;
 /// Longest film, in seconds.
 const LONGEST: u64 = 600;
 
@@ -63,8 +59,8 @@ pub(super) fn request_of(mut members: Members) -> Result<Request, Error> {
     said.check()?;
     let request = Request {
         model: members.text("model")?,
-        prompt: prompt(&mut members, "prompt")?,
-        negative_prompt: prompt(&mut members, "negative_prompt")?,
+        prompt: members.prompt("prompt")?,
+        negative_prompt: members.prompt("negative_prompt")?,
         template: members.text("template")?,
         said,
         duration: duration(&mut members)?,
@@ -73,7 +69,7 @@ pub(super) fn request_of(mut members: Members) -> Result<Request, Error> {
         references: members.texts("reference_images", MOST_INPUTS)?,
         extend_from: extend_from(&mut members)?,
         mode: members.text("mode")?.filter(|mode| mode != "auto"),
-        seed: members.number("seed", 0, MOST_SEED)?,
+        seed: members.seed()?,
         metadata: members.metadata()?,
         webhook_url: members.text("webhook_url")?,
     };
@@ -107,16 +103,6 @@ impl Request {
             return Err(Error::new(ErrorCode::MissingRequiredParameter, message).with_param("prompt"));
         }
         Ok(())
-    }
-}
-
-fn prompt(members: &mut Members, name: &'static str) -> Result<Option<String>, Error> {
-    let prompt = members.any_text(name)?.filter(|prompt| !prompt.trim().is_empty());
-    match prompt {
-        Some(prompt) if prompt.chars().count() > MOST_PROMPT => {
-            Err(invalid(name, &format!("has at most {MOST_PROMPT} characters")))
-        }
-        prompt => Ok(prompt),
     }
 }
 
