@@ -78,6 +78,8 @@ nightly:
 bench: ## Compares the gateway with its peers on the loopback, in one run (ARGS=--quick for a short one)
 	cargo build $(LOCKED) --profile dist --package tollgate --package tollgate-bench
 	$(SERVICES) scripts/bench.sh target/dist/compare $(ARGS)
+	target/dist/jobs
+	target/dist/batches
 
 # Behind the gateway: the simulator, then a server of each of these formats.
 WIRES := azure-openai anthropic openai-responses gemini bedrock
@@ -88,8 +90,8 @@ sdks: ## The official client libraries against a running binary, as make test ru
 clients: ## The same with frameworks and coding agents besides (installs about 2 GB)
 	sdk-tests/run.sh
 
-measure: ## Times single functions, such as the check of a request or a hold with its settlement
-	$(SERVICES) cargo test $(LOCKED) --release -p tollgate-formats -p tollgate-backends -- --ignored --nocapture bench_
+measure: ## Times single functions, such as the check of a request or a hold with its settlement; prints how near estimates of decisions are
+	$(SERVICES) cargo test $(LOCKED) --release -p tollgate-formats -p tollgate-backends -p tollgate-estimate -- --ignored --nocapture bench_
 
 docs: ## Builds the code's documentation
 	cargo doc $(LOCKED) --workspace --no-deps --document-private-items

@@ -11,7 +11,7 @@
 #      temporary folder; it is stopped and removed at the end.
 # TOLLGATE_OWN_SERVICES=1 skips the second. Tests that stop Redis start one of their own by the name redis-server or
 # valkey-server, which is installed when absent. So are libfaketime, by which tests set the clock of one process, ffmpeg and
-# espeak-ng, by which films and speech are made, and the server of S3's protocol that tests start (s3-server.sh).
+# espeak-ng, by which films and speech are made, the font of captions, and the server of S3's protocol that tests start (s3-server.sh).
 set -euo pipefail
 
 # Debian 12's major version; its package archive holds no other.
@@ -192,6 +192,9 @@ for program in ffmpeg espeak-ng; do
     install_package "$program" "install $program"
   fi
 done
+if ! compgen -G '/usr/share/fonts/*/dejavu/DejaVuSans-Bold.ttf' >/dev/null; then
+  install_package fonts-dejavu-core "install DejaVu Sans where Debian does: /usr/share/fonts/truetype/dejavu"
+fi
 "$(dirname "${BASH_SOURCE[0]}")/s3-server.sh"
 export TEST_PG_URL TEST_REDIS_URL
 status=0

@@ -208,6 +208,66 @@ test('messages error in a stream', [PATH, 'scripted'], async () => {
   await raised(anthropic.APIError, 'api_error', 'upstream_error', () => wholeStream(BROKEN_STREAM));
 });
 
+test('files', ['gateway', '/v1/files'], async () => {
+  const { files } = client().beta;
+  const text = (name, content) => anthropic.toFile(Buffer.from(content), name, { type: 'text/plain' });
+  const file = await files.upload({ file: await text('notes.txt', 'plain words') });
+  equal(
+    [file.type, file.filename, file.mime_type, file.size_bytes],
+    ['file', 'notes.txt', 'text/plain', 11],
+    'file',
+  );
+  check(file.downloadable && file.created_at >= '2026', 'downloadable and created_at');
+  equal(await files.retrieveMetadata(file.id), file, 'retrieved');
+  equal(await (await files.download(file.id)).text(), 'plain words', 'content');
+  const ids = [file.id];
+  for (const name of ['0.txt', '1.txt']) ids.unshift((await files.upload({ file: await text(name, 'x') })).id);
+  const newest = [];
+  for await (const found of files.list({ limit: 2 })) {
+    newest.push(found.id);
+    if (newest.length === 3) break;
+  }
+  equal(newest, ids, 'newest first, over two pages');
+  const named = await files.list({ ids: [ids[2], ids[0], 'file-none'] });
+  equal(named.data.map((found) => found.id), [ids[0], ids[2]], 'by their ids');
+  for (const id of ids) {
+    const gone = await files.delete(id);
+    equal([gone.id, gone.type], [id, 'file_deleted'], 'deleted');
+  }
+  await raised(anthropic.NotFoundError, 'not_found_error', 'not_found', () => files.retrieveMetadata(file.id));
+});
+
+test('message batches', ['scripted', 'gateway', '/v1/messages/batches'], async () => {
+  const { batches } = client().messages;
+  const texts = { a: 'hello', b: 'goodbye', c: '[[sim error=upstream_error]]' };
+  const asked = Object.entries(texts).map(([name, text]) => ({ custom_id: name, params: request(text) }));
+  let batch = await batches.create({ requests: asked });
+  equal(
+    [batch.type, batch.processing_status, batch.request_counts.processing],
+    ['message_batch', 'in_progress', 3],
+    'batch',
+  );
+  while (batch.processing_status !== 'ended') {
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    batch = await batches.retrieve(batch.id);
+  }
+  equal([batch.request_counts.succeeded, batch.request_counts.errored], [2, 1], 'counts');
+  const found = {};
+  for await (const line of await batches.results(batch.id)) found[line.custom_id] = line.result;
+  equal(found.a.message.content[0].text, 'hello', 'an answer');
+  equal([found.c.type, found.c.error.error.type], ['errored', 'api_error'], 'what has failed');
+  const [newest] = (await batches.list({ limit: 1 })).data;
+  equal(newest.id, batch.id, 'the newest');
+  equal((await batches.cancel(batch.id)).processing_status, 'ended', 'too late to cancel');
+  const twice = ['a', 'a'].map((name) => ({ custom_id: name, params: request('x') }));
+  const error = await raises(anthropic.BadRequestError, () => batches.create({ requests: twice }));
+  equal(error.error.error.param, 'requests[1].custom_id', 'param');
+  equal((await batches.list({ before_id: batch.id })).data.length, 0, 'nothing is newer');
+  const deleted = await batches.delete(batch.id);
+  equal([deleted.id, deleted.type], [batch.id, 'message_batch_deleted'], 'deleted');
+  await raised(anthropic.NotFoundError, 'not_found_error', 'not_found', () => batches.retrieve(batch.id));
+});
+
 async function raised(kind, name, code, call) {
   const error = await raises(kind, call);
   equal([error.error.error.type, error.error.error.code], [name, code], 'error');

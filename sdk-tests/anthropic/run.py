@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any, Callable
 
 import anthropic
@@ -204,6 +205,50 @@ def provider_error() -> None:
 @case("messages error in a stream", PATH, "scripted")
 def broken_stream() -> None:
     raised(anthropic.APIStatusError, "api_error", "upstream_error", lambda: whole_stream(BROKEN_STREAM))
+
+
+@case("files", "gateway", "/v1/files")
+def files() -> None:
+    beta = client().beta.files
+    file = beta.upload(file=("notes.txt", b"plain words", "text/plain"))
+    equal((file.type, file.filename, file.mime_type, file.size_bytes), ("file", "notes.txt", "text/plain", 11), "file")
+    check(file.downloadable and file.created_at.year >= 2026, "downloadable and created_at")
+    equal(beta.retrieve_metadata(file.id), file, "retrieved")
+    equal(beta.download(file.id).read(), b"plain words", "content")
+    others = [beta.upload(file=(f"{number}.txt", b"x", "text/plain")).id for number in range(2)]
+    ids = [*reversed(others), file.id]
+    equal([found.id for _, found in zip(range(3), beta.list(limit=2))], ids, "newest first, over two pages")
+    named = beta.list(ids=[ids[2], ids[0], "file-none"])
+    equal([found.id for found in named.data], [ids[0], ids[2]], "by their ids")
+    for id in ids:
+        gone = beta.delete(id)
+        equal((gone.id, gone.type), (id, "file_deleted"), "deleted")
+    raised(anthropic.NotFoundError, "not_found_error", "not_found", lambda: beta.retrieve_metadata(file.id))
+
+
+@case("message batches", "scripted", "gateway", "/v1/messages/batches")
+def message_batches() -> None:
+    batches = client().messages.batches
+    texts = {"a": "hello", "b": "goodbye", "c": "[[sim error=upstream_error]]"}
+    asked = [{"custom_id": name, "params": request(text)} for name, text in texts.items()]
+    batch = batches.create(requests=asked)
+    equal((batch.type, batch.processing_status, batch.request_counts.processing), ("message_batch", "in_progress", 3), "batch")
+    while batch.processing_status != "ended":
+        time.sleep(0.2)
+        batch = batches.retrieve(batch.id)
+    equal((batch.request_counts.succeeded, batch.request_counts.errored), (2, 1), "counts")
+    found = {line.custom_id: line.result for line in batches.results(batch.id)}
+    equal(found["a"].message.content[0].text, "hello", "an answer")
+    equal((found["c"].type, found["c"].error.error.type), ("errored", "api_error"), "what has failed")
+    equal(next(iter(batches.list(limit=1))).id, batch.id, "the newest")
+    equal(batches.cancel(batch.id).processing_status, "ended", "too late to cancel")
+    twice = [{"custom_id": "a", "params": request("x")}] * 2
+    error = raises(anthropic.BadRequestError, lambda: batches.create(requests=twice))
+    equal(error.body["error"]["param"], "requests[1].custom_id", "param")
+    equal(list(batches.list(before_id=batch.id)), [], "nothing is newer")
+    deleted = batches.delete(batch.id)
+    equal((deleted.id, deleted.type), (batch.id, "message_batch_deleted"), "deleted")
+    raised(anthropic.NotFoundError, "not_found_error", "not_found", lambda: batches.retrieve(batch.id))
 
 
 def raised(kind: type[anthropic.APIStatusError], name: str, code: str, call: Callable[[], Any]) -> None:

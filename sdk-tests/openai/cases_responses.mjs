@@ -158,6 +158,32 @@ test('responses kept', [KEPT], async () => {
   }
 });
 
+test('responses in the background, followed and gone on with', [KEPT], async () => {
+  const calls = client();
+  const seen = [];
+  const events = await ask(undefined, { background: true, stream: true });
+  for await (const event of events) {
+    seen.push(event);
+    if (event.type === 'response.output_text.delta') break;
+  }
+  const first = seen.slice(0, 3).map((event) => event.type.replace('response.', ''));
+  equal(first, ['created', 'queued', 'in_progress'], 'first events');
+  const { id, status } = seen[0].response;
+  equal(status, 'queued', 'status');
+  const after = seen.at(-1).sequence_number;
+  const rest = await collect(await calls.responses.retrieve(id, { stream: true, starting_after: after }));
+  const all = [...seen, ...rest];
+  equal(all.map((event) => event.sequence_number), [...all.keys()], 'sequence numbers');
+  equal(rest.at(-1).type, 'response.completed', 'last event');
+  const deltas = all.filter((event) => event.type === 'response.output_text.delta').map((event) => event.delta);
+  const kept = await calls.responses.retrieve(id);
+  equal([kept.status, kept.output_text], ['completed', deltas.join('')], 'kept response');
+  const again = await collect(await calls.responses.retrieve(id, { stream: true }));
+  equal(again.map((event) => event.type), all.map((event) => event.type), 'the events again');
+  const helped = await calls.responses.stream({ response_id: id, starting_after: after }).finalResponse();
+  equal(helped.output_text, kept.output_text, "the helper's response");
+});
+
 test('responses input tokens', ['/v1/responses/input_tokens', 'scripted'], async () => {
   const count = (words) => client().responses.inputTokens.count({ model: MODEL, input: 'one '.repeat(words) });
   const [short, long] = [await count(3), await count(300)];

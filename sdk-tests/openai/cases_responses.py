@@ -171,6 +171,35 @@ def kept() -> None:
         equal(raises(openai.APIStatusError, call).status_code in (400, 404), True, "status is 400 or 404")
 
 
+@case("responses in the background, followed and gone on with", KEPT)
+def background() -> None:
+    calls = client()
+    seen = []
+    with calls.responses.create(model=MODEL, input="Say something short.", background=True, stream=True) as events:
+        for event in events:
+            seen.append(event)
+            if event.type == "response.output_text.delta":
+                break
+    equal([event.type for event in seen[:3]], ["response.created", "response.queued", "response.in_progress"], "first events")
+    response = seen[0].response
+    equal((response.status, response.background), ("queued", True), "response")
+    last = seen[-1].sequence_number
+    rest = list(calls.responses.retrieve(response.id, stream=True, starting_after=last))
+    numbers = [event.sequence_number for event in seen + rest]
+    equal(numbers, list(range(len(numbers))), "sequence numbers")
+    equal(rest[-1].type, "response.completed", "last event")
+    deltas = [event.delta for event in seen + rest if event.type == "response.output_text.delta"]
+    equal("".join(deltas), rest[-1].response.output_text, "text")
+    again = list(calls.responses.retrieve(response.id, stream=True))
+    equal([event.to_dict() for event in again], [event.to_dict() for event in seen + rest], "the events again")
+    kept = calls.responses.retrieve(response.id)
+    equal((kept.status, kept.output_text), ("completed", rest[-1].response.output_text), "kept response")
+    with calls.responses.stream(response_id=response.id, starting_after=last) as events:
+        final = events.get_final_response()
+    equal(final.output_text, kept.output_text, "the helper's response")
+    check_usage(final.usage)
+
+
 @case("responses input tokens", "/v1/responses/input_tokens", "scripted")
 def input_tokens() -> None:
     short, long = (client().responses.input_tokens.count(model=MODEL, input="one " * words) for words in (3, 300))

@@ -7,6 +7,8 @@ import './cases_completions.mjs';
 import './cases_embeddings.mjs';
 import './cases_videos.mjs';
 import './cases_audio.mjs';
+import './cases_files.mjs';
+import './cases_batches.mjs';
 import './cases_errors.mjs';
 import './cases_connections.mjs';
 import { main, versionOf } from '../harness/harness.mjs';

@@ -13,6 +13,8 @@ import cases_completions  # noqa: F401
 import cases_embeddings  # noqa: F401
 import cases_videos  # noqa: F401
 import cases_audio  # noqa: F401
+import cases_files  # noqa: F401
+import cases_batches  # noqa: F401
 import cases_errors  # noqa: F401
 import cases_connections  # noqa: F401
 

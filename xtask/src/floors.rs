@@ -40,6 +40,7 @@ const FLOORS: &[Place] = &[
     place("tollgate-upstream", 1, Kind::Open),
     place("tollgate-tokens", 1, Kind::Open),
     place("tollgate-studio", 1, Kind::Open),
+    place("tollgate-estimate", 1, Kind::Open),
     place("tollgate-catalog", 2, Kind::Open),
     place("tollgate-accounts", 2, Kind::Open),
     place("tollgate-backends", 2, Kind::Adapter),

@@ -13,8 +13,8 @@ use moka::future::Cache;
 use thread_local::ThreadLocal;
 use tollgate_storage::key::KeyDigest;
 use tollgate_storage::{
-    Account, AccountState, Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey, News, StorageError,
-    StorageErrorKind,
+    Account, AccountState, AccountStore, Compat, Job, Key, KeyChange, KeyMode, KeyOwner, KeyState, KeyStore,
+    NewKey, News, StorageError, StorageErrorKind,
 };
 use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Clock, Error, ErrorCode, KeyId, Timestamp};
@@ -33,6 +33,59 @@ pub struct Caller {
     pub mode: KeyMode,
     /// What becomes of what a model cannot do.
     pub compat: Compat,
+    /// Whether pictures are waited for, unless the request says otherwise.
+    pub sync: bool,
+}
+
+impl Caller {
+    /// Who has asked for a job, with what was kept of the key then. `Corrupt` when the job has no owner.
+    pub async fn of_job(
+        accounts: &dyn AccountStore,
+        job: &Job,
+        mode: KeyMode,
+        compat: Compat,
+    ) -> tollgate_storage::Result<Self> {
+        let account = accounts.get(job.account).await?;
+        let (Some(account), Some(key)) = (account, job.key) else {
+            let message = format!("{} has no owner", job.terms.id);
+            return Err(StorageError::new(StorageErrorKind::Corrupt, message));
+        };
+        Ok(Self {
+            account: Arc::new(account),
+            key,
+            mode,
+            compat,
+            sync: false,
+        })
+    }
+}
+
+/// A key to be made.
+#[derive(Clone, Debug)]
+pub struct KeyWish {
+    /// For people: 1 to 100 characters.
+    pub name: String,
+    /// What it may reach.
+    pub mode: KeyMode,
+    /// What becomes of what a model cannot do.
+    pub compat: Compat,
+    /// Whether pictures are waited for, unless the request says otherwise.
+    pub sync: bool,
+    /// When it stops to work, if ever.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl KeyWish {
+    /// A key for everything that nothing special is said of.
+    pub fn plain(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            mode: KeyMode::Live,
+            compat: Compat::Strict,
+            sync: false,
+            expires_at: None,
+        }
+    }
 }
 
 impl Caller {
@@ -222,14 +275,14 @@ impl Keys {
     }
 
     /// Makes a key for an account. The key in the clear is in the answer and nowhere else.
-    pub async fn create(
-        &self,
-        account: AccountId,
-        name: &str,
-        mode: KeyMode,
-        compat: Compat,
-        expires_at: Option<Timestamp>,
-    ) -> Result<(Key, SecretKey), Error> {
+    pub async fn create(&self, account: AccountId, wish: KeyWish) -> Result<(Key, SecretKey), Error> {
+        let KeyWish {
+            name,
+            mode,
+            compat,
+            sync,
+            expires_at,
+        } = wish;
         if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
             return Err(Error::new(
                 ErrorCode::InvalidParameter,
@@ -246,11 +299,12 @@ impl Keys {
         let key = Key {
             id: KeyId::from_u128(self.ids.next(now)),
             account,
-            name: name.to_owned(),
+            name,
             digest: self.config.pepper.digest(secret.reveal()),
             last4: secret.last4().to_owned(),
             mode,
             compat,
+            sync,
             state: KeyState::Active,
             created_at: now,
             expires_at,
@@ -279,9 +333,9 @@ impl Keys {
         }
     }
 
-    /// Changes how lenient a key is: at once here, on other nodes when they hear of it.
-    pub async fn set_compat(&self, id: KeyId, compat: Compat) -> Result<Key, Error> {
-        self.changed(self.store.set_compat(id, compat).await)
+    /// Changes a key: at once here, on other nodes when they hear of it.
+    pub async fn change(&self, id: KeyId, change: KeyChange) -> Result<Key, Error> {
+        self.changed(self.store.change(id, change).await)
     }
 
     /// Revokes a key: at once here, on other nodes when they hear of it.
@@ -321,6 +375,7 @@ fn cached(owner: KeyOwner, seen: Seen) -> CachedKey {
             key: owner.key.id,
             mode: owner.key.mode,
             compat: owner.key.compat,
+            sync: owner.key.sync,
         },
     }
 }

@@ -11,7 +11,7 @@ pub mod vault;
 pub mod webhook;
 
 pub use admins::Admins;
-pub use keys::{Caller, KeyError, Keys, KeysConfig};
+pub use keys::{Caller, KeyError, KeyWish, Keys, KeysConfig};
 pub use limits::{LimitHeaders, Limiter, TokenReservation};
 pub use secret::{KeyShape, Pepper, SecretKey, TokenShape};
 pub use signed_url::{Disposition, MediaAddresses, Refusal, SignedAddress, SigningKey};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use sqlx::FromRow;
 use tollgate_storage::{
-    Job, JobError, JobEvent, JobLease, JobStep, LeasedDelivery, LeasedJob, NewHold, NewJob, Result,
-    Settlement, StorageError, StorageErrorKind,
+    Job, JobError, JobEvent, JobFilter, JobLease, JobStep, LeasedDelivery, LeasedJob, NewHold, NewJob,
+    Result, Settlement, StorageError, StorageErrorKind,
 };
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
@@ -22,8 +22,14 @@ pub(crate) const INSERT: &str = "INSERT INTO job (account_id, id, key_id, reques
     SELECT id, $2, $3, $4, $5, $6, $7, $8, $9, 'queued', '', $10, $11, $12, $12, 0, 0, 0, 0, '{}', \
     $13, CASE WHEN $13 IS NULL THEN NULL ELSE 'pending' END FROM account WHERE id = $1";
 pub(crate) const GET: &str = "SELECT * FROM job WHERE account_id = $1 AND id = $2";
-pub(crate) const LIST: &str = "SELECT * FROM job WHERE account_id = $1 AND id < $2 AND kind = COALESCE($3, kind) \
-    AND status = COALESCE($4, status) ORDER BY id DESC LIMIT $5";
+pub(crate) const LIST: &str = "SELECT * FROM job WHERE account_id = $1 AND id < $2 AND id > $3 AND kind = COALESCE($4, kind) \
+    AND status = COALESCE($5, status) ORDER BY id DESC LIMIT $6";
+/// The same from the other end: [`in_order`] turns it round.
+pub(crate) const LIST_UP: &str = "SELECT * FROM job WHERE account_id = $1 AND id < $2 AND id > $3 AND kind = COALESCE($4, kind) \
+    AND status = COALESCE($5, status) ORDER BY id LIMIT $6";
+/// For operators, who look seldom: it may read all jobs.
+pub(crate) const SEARCH: &str = "SELECT * FROM job WHERE account_id = COALESCE($1, account_id) AND id = COALESCE($2, id) \
+    AND kind = COALESCE($3, kind) AND id < $4 ORDER BY id DESC LIMIT $5";
 pub(crate) const STEPS: &str = "SELECT * FROM job_step WHERE account_id = $1 AND job_id = $2 ORDER BY number";
 pub(crate) const EVENTS: &str = "SELECT * FROM job_event WHERE account_id = $1 AND job_id = $2 AND sequence > $3 \
     ORDER BY sequence LIMIT $4";
@@ -80,7 +86,9 @@ pub(crate) const OVERDUE: &str = "SELECT account_id, id FROM job WHERE status = 
     ORDER BY start_by LIMIT $2";
 pub(crate) const ENDED: &str = "SELECT account_id, id FROM job WHERE completed_at < $1 \
     AND COALESCE(webhook_state, '') <> 'pending' ORDER BY completed_at LIMIT $2";
-pub(crate) const FORGET: [&str; 3] = [
+/// What lines of batches cost is of the books and stays; what they made does not.
+pub(crate) const FORGET: [&str; 4] = [
+    "UPDATE batch_line SET content = substr(content, 1, 0) WHERE account_id = $1 AND batch_id = $2",
     "DELETE FROM job_event WHERE account_id = $1 AND job_id = $2",
     "DELETE FROM job_step WHERE account_id = $1 AND job_id = $2",
     "DELETE FROM job WHERE account_id = $1 AND id = $2",
@@ -92,6 +100,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     INSERT,
     GET,
     LIST,
+    LIST_UP,
+    SEARCH,
     STEPS,
     EVENTS,
     IS_WAITING,
@@ -110,6 +120,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     FORGET[0],
     FORGET[1],
     FORGET[2],
+    FORGET[3],
 ];
 
 /// A statement about one job of an account, for any engine.
@@ -118,6 +129,43 @@ macro_rules! of_job {
         sqlx::query($statement)
             .bind($crate::rows::id_bytes($account.as_u128()))
             .bind($crate::rows::id_bytes($job.as_u128()))
+    };
+}
+
+/// Binds which jobs are listed to [`LIST`] or [`LIST_UP`].
+macro_rules! bind_list {
+    ($account:expr, $filter:expr, $limit:expr) => {
+        sqlx::query(match $filter.after {
+            Some(_) => $crate::jobs::LIST_UP,
+            None => $crate::jobs::LIST,
+        })
+        .bind($crate::rows::id_bytes($account.as_u128()))
+        .bind($crate::rows::page_edge(
+            $filter.before.map(JobId::as_u128),
+            u8::MAX,
+        ))
+        .bind($crate::rows::page_edge(
+            $filter.after.map(JobId::as_u128),
+            u8::MIN,
+        ))
+        .bind($filter.kind.clone())
+        .bind($filter.status.map(JobStatus::as_str))
+        .bind(i64::from($limit))
+    };
+}
+
+/// Binds which jobs operators look for to [`SEARCH`].
+macro_rules! bind_search {
+    ($search:expr, $limit:expr) => {
+        sqlx::query($crate::jobs::SEARCH)
+            .bind($search.account.map(|id| $crate::rows::id_bytes(id.as_u128())))
+            .bind($search.id.map(|id| $crate::rows::id_bytes(id.as_u128())))
+            .bind($search.kind.clone())
+            .bind($crate::rows::page_edge(
+                $search.before.map(JobId::as_u128),
+                u8::MAX,
+            ))
+            .bind(i64::from($limit))
     };
 }
 
@@ -197,7 +245,16 @@ macro_rules! bind_end {
     }};
 }
 
-pub(crate) use {bind_end, bind_event, bind_job, bind_step, of_job, of_lease};
+pub(crate) use {bind_end, bind_event, bind_job, bind_list, bind_search, bind_step, of_job, of_lease};
+
+/// Jobs as a filter lists them: the newest first.
+pub(crate) fn in_order(found: impl Iterator<Item = Result<Job>>, filter: &JobFilter) -> Result<Vec<Job>> {
+    let mut jobs: Vec<Job> = found.collect::<Result<_>>()?;
+    if filter.after.is_some() {
+        jobs.reverse();
+    }
+    Ok(jobs)
+}
 
 /// The hold of a job lasts as long as the job.
 pub(crate) fn lasting(hold: NewHold) -> NewHold {
@@ -215,13 +272,19 @@ pub(crate) fn void(lease: JobLease) -> StorageError {
     )
 }
 
+/// The job cannot be forgotten yet.
+pub(crate) fn unfinished(job: JobId) -> StorageError {
+    let message = format!("{job} has not ended, or somebody is still to be told");
+    StorageError::new(StorageErrorKind::Conflict, message)
+}
+
 /// Quantities as a column: JSON by the names of the classes.
 pub(crate) fn usage_column(usage: &Usage) -> String {
     let quantities: BTreeMap<&str, u64> = usage.iter().map(|(unit, count)| (unit.as_str(), count)).collect();
     serde_json::to_string(&quantities).unwrap_or_default()
 }
 
-fn usage_from(column: &str) -> Result<Usage> {
+pub(crate) fn usage_from(column: &str) -> Result<Usage> {
     let unreadable = || corrupt(format!("a usage of '{column}'"));
     let quantities: BTreeMap<String, u64> = serde_json::from_str(column).map_err(|_| unreadable())?;
     quantities
@@ -269,10 +332,16 @@ pub(crate) struct JobColumns {
     provider: Option<String>,
     first_at: Option<i64>,
     webhook: Option<Vec<u8>>,
+    webhook_state: Option<String>,
     webhook_attempts: i64,
 }
 
 impl JobColumns {
+    /// Whether it has ended and nobody is to be told any more.
+    pub(crate) fn is_told(&self) -> bool {
+        self.completed_at.is_some() && self.webhook_state.as_deref() != Some("pending")
+    }
+
     /// The job of which somebody is told that it has ended.
     pub(crate) fn delivery(self) -> Result<LeasedDelivery> {
         let attempt = attempts_from(self.webhook_attempts)?;

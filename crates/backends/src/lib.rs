@@ -2,6 +2,8 @@
 //! objects in local files or in S3.
 //! Only the server names them; everything else speaks to the ports.
 
+mod batches;
+mod files;
 mod ids;
 mod jobs;
 mod journal;
@@ -9,6 +11,7 @@ pub mod local_files;
 pub mod memory;
 pub mod moving;
 mod notices;
+mod parts;
 pub mod postgres;
 mod provider_subscriptions;
 pub mod redis;

@@ -139,6 +139,9 @@ pub(crate) struct AccountColumns {
     gpus: Option<i64>,
     agents: Option<i64>,
     chats: Option<i64>,
+    files: Option<i64>,
+    files_gib: Option<i64>,
+    batch_tokens: Option<i64>,
     test_clock: Option<i64>,
     created_at: i64,
 }
@@ -159,6 +162,9 @@ impl TryFrom<AccountColumns> for Account {
                 gpus: limit_from(columns.gpus)?,
                 agents: limit_from(columns.agents)?,
                 chats: limit_from(columns.chats)?,
+                files: limit_from(columns.files)?,
+                files_gib: limit_from(columns.files_gib)?,
+                batch_tokens: columns.batch_tokens.map(i64::cast_unsigned),
             },
             test_clock: test_clock_from(columns.test_clock)?,
             created_at: Timestamp::from_micros(columns.created_at),
@@ -189,6 +195,7 @@ pub(crate) struct KeyColumns {
     last4: String,
     mode: String,
     compat: String,
+    sync: i64,
     state: String,
     created_at: i64,
     expires_at: Option<i64>,
@@ -213,6 +220,7 @@ impl TryFrom<KeyColumns> for Key {
                 .ok_or_else(|| corrupt(format!("key mode '{}'", columns.mode)))?,
             compat: Compat::parse(&columns.compat)
                 .ok_or_else(|| corrupt(format!("key compat '{}'", columns.compat)))?,
+            sync: columns.sync != 0,
             state: KeyState::parse(&columns.state)
                 .ok_or_else(|| corrupt(format!("key state '{}'", columns.state)))?,
             created_at: Timestamp::from_micros(columns.created_at),

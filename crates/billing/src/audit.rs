@@ -2,16 +2,17 @@
 
 pub mod arithmetic;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use tollgate_storage::audit::{Leg, OpenHold, OpenLease, TransferRow, TransferSubject};
 use tollgate_storage::{
-    AuditVisitor, Chain, LedgerAccount, LedgerBalance, LedgerStore, Lot, Refund, StorageError, UsageRow,
+    AuditVisitor, Chain, ChargedLine, LedgerAccount, LedgerBalance, LedgerStore, Lot, Refund, StorageError,
+    UsagePart, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp};
+use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp, Unit, Usage};
 
 use arithmetic::{PriceList, Split};
 
@@ -113,8 +114,20 @@ struct Book {
     weeks: HashMap<TransferId, Week>,
     /// Open holds that have a part of an allowance.
     open: HashMap<HoldId, (TransferId, i128)>,
+    /// Open holds.
+    running: HashSet<HoldId>,
     refunds: HashMap<HoldId, Refunded>,
+    /// What lines of batches make of the call that they belong to.
+    lines: HashMap<HoldId, Lines>,
     call: Call,
+}
+
+/// The lines of a batch, each by itself: what it costs is rounded once for each.
+#[derive(Clone, Copy, Default)]
+struct Lines {
+    cost: i128,
+    charge: i128,
+    usage: Usage,
 }
 
 /// What was given back of a call.
@@ -135,11 +148,12 @@ struct Week {
     refunded: i128,
 }
 
-/// The transfers of the call that is read.
+/// The transfers and the parts of the call that is read.
 #[derive(Default)]
 struct Call {
     id: Option<HoldId>,
     legs: Vec<TransferRow>,
+    parts: Vec<UsagePart>,
 }
 
 impl Call {
@@ -197,10 +211,23 @@ impl Audit {
             let version = row.price_version.to_string();
             return self.differ(subject, "price version", version, "not recorded".to_owned());
         };
-        let cost = prices.cost(&row.usage).cost;
+        let own = prices.cost(&row.usage).cost;
+        let list_cost = own + self.recompute_parts(&subject, row, &call.parts);
+        // Nobody pays for the lines of a batch that was given up.
+        let is_given_up = row.outcome == Outcome::Crashed;
+        let lines = self.book.lines.get(&row.id).copied().filter(|_| !is_given_up);
+        if let Some(lines) = lines
+            && lines.usage != row.usage
+        {
+            let (row, lines) = (row.usage.total().to_string(), lines.usage.total().to_string());
+            self.differ(&subject, "usage of its lines", row, lines);
+        }
         let credits = call.moved(Leg::Hold) + call.moved(Leg::HoldLease);
         let allowance = call.moved(Leg::HoldAllowance);
-        let split = Split::of(cost, credits, allowance);
+        let split = match lines {
+            None => Split::of(list_cost, credits, allowance),
+            Some(lines) => Split::charging(lines.charge, lines.cost, credits, allowance),
+        };
         self.report.calls += 1;
         self.report.estimated += u64::from(row.estimated);
         self.report.charged += split.charge;
@@ -239,6 +266,60 @@ impl Audit {
             }
         }
         self.check_terms(&subject, row, call, allowance);
+    }
+
+    /// Recomputes what the parts of a call cost, and compares what they consumed with what the call did. Answers their sum.
+    fn recompute_parts(&mut self, subject: &str, row: &UsageRow, parts: &[UsagePart]) -> i128 {
+        let mut sum = 0;
+        for part in parts {
+            let subject = format!("{subject}: part {}, {}", part.number, part.name);
+            match self.prices.get(&part.price_version) {
+                Some(prices) => {
+                    let cost = prices.cost(&part.usage).cost;
+                    sum += cost;
+                    self.compare(&subject, &[("cost", nanos(part.cost), cost)]);
+                }
+                None => {
+                    let version = part.price_version.to_string();
+                    self.differ(&subject, "price version", version, "not recorded".to_owned());
+                }
+            }
+        }
+        for unit in Unit::ALL.into_iter().filter(|_| !parts.is_empty()) {
+            let consumed = parts.iter().map(|part| i128::from(part.usage.get(unit))).sum();
+            let told = i128::from(row.usage.get(unit));
+            self.compare(
+                format!("{subject}: {}", unit.as_str()),
+                &[("consumed by its parts", told, consumed)],
+            );
+        }
+        sum
+    }
+
+    /// Turns to a call; what was read of another is forgotten. Parts of a call without a usage row are a difference, unless
+    /// its hold is still there.
+    fn call_of(&mut self, id: HoldId) -> &mut Call {
+        if self.book.call.id != Some(id) {
+            self.check_rowless();
+            self.book.call.id = Some(id);
+        }
+        &mut self.book.call
+    }
+
+    fn check_rowless(&mut self) {
+        let call = &mut self.book.call;
+        call.legs.clear();
+        let parts = call.parts.len();
+        call.parts.clear();
+        let Some(id) = call.id.take() else { return };
+        if parts > 0 && !self.book.running.contains(&id) {
+            self.differ(
+                format!("call {id}"),
+                "parts",
+                parts.to_string(),
+                "no call has them".to_owned(),
+            );
+        }
     }
 
     /// What the call says about itself: its prices, its plan, and how it was counted.
@@ -362,6 +443,7 @@ impl AuditVisitor for Audit {
     fn lease(&mut self, _: OpenLease) {}
 
     fn hold(&mut self, hold: OpenHold) {
+        self.book.running.insert(hold.id);
         if let Some(plan) = hold.plan {
             self.book
                 .open
@@ -375,15 +457,25 @@ impl AuditVisitor for Audit {
         sum.allowance += nanos(refund.allowance);
     }
 
+    fn line(&mut self, line: &ChargedLine) {
+        let subject = format!("a line of {}", line.hold);
+        let Some(prices) = self.prices.get(&line.price_version) else {
+            let version = line.price_version.to_string();
+            return self.differ(subject, "price version", version, "not recorded".to_owned());
+        };
+        let cost = prices.batch_cost(&line.usage);
+        let charge = nanos(line.charge);
+        let sum = self.book.lines.entry(line.hold).or_default();
+        sum.cost += cost;
+        sum.charge += charge;
+        sum.usage = sum.usage.plus(&line.usage);
+        self.compare(&subject, &[("cost", charge + nanos(line.overrun), cost)]);
+    }
+
     fn transfer(&mut self, transfer: TransferRow) {
         match transfer.subject {
             TransferSubject::Hold(id) => {
-                let call = &mut self.book.call;
-                if call.id != Some(id) {
-                    call.id = Some(id);
-                    call.legs.clear();
-                }
-                call.legs.push(transfer);
+                self.call_of(id).legs.push(transfer);
             }
             TransferSubject::Window(id) => {
                 let week = self.book.weeks.entry(id).or_default();
@@ -396,11 +488,13 @@ impl AuditVisitor for Audit {
         }
     }
 
+    fn part(&mut self, row: HoldId, part: &UsagePart) {
+        self.call_of(row).parts.push(part.clone());
+    }
+
     fn usage(&mut self, row: &UsageRow) {
+        self.call_of(row.id);
         let mut call = std::mem::take(&mut self.book.call);
-        if call.id != Some(row.id) {
-            call.legs.clear();
-        }
         let refunded = self.book.refunds.get(&row.id).copied().unwrap_or_default();
         self.count_week(row, &call, refunded);
         if self.is_in_scope(row) {
@@ -408,10 +502,13 @@ impl AuditVisitor for Audit {
         }
         // Its memory is used again for the next one.
         call.id = None;
+        call.legs.clear();
+        call.parts.clear();
         self.book.call = call;
     }
 
     fn account_end(&mut self) {
+        self.check_rowless();
         self.check_weeks();
     }
 

@@ -1,16 +1,17 @@
 //! `ledger check`: reads the books and says whether they keep their promises. It shares no code with what wrote them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use tollgate_storage::audit::{Leg, OpenHold, OpenLease, TransferRow, TransferSubject};
 use tollgate_storage::{
-    AuditVisitor, Chain, LedgerAccount, LedgerBalance, LedgerStore, Lot, Refund, StorageError, UsageRow,
+    AuditVisitor, Chain, ChargedLine, LedgerAccount, LedgerBalance, LedgerStore, Lot, Refund, StorageError,
+    UsagePart, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::money::Discount;
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices};
+use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Usage};
 
 use crate::chain::ChainFollower;
 
@@ -97,6 +98,8 @@ struct Book {
     /// Sums of transfers by step.
     legs: HashMap<Leg, i128>,
     open: HashMap<HoldId, i128>,
+    /// Open holds of nothing.
+    open_for_nothing: HashSet<HoldId>,
     /// What open holds have of credits.
     held: i128,
     /// What open leases have.
@@ -116,14 +119,24 @@ struct Book {
     /// What the transfers of refunds moved: to credits, then to an allowance.
     given_back: HashMap<TransferId, [i128; 2]>,
     revenue_of_rows: i128,
+    /// What lines of batches cost, by the hold that pays for them.
+    lines: HashMap<HoldId, Credits>,
 }
 
-/// The transfers and the usage row of one thing; a book has too many of them to keep.
+/// The transfers, the parts and the usage row of one thing; a book has too many of them to keep.
 #[derive(Default)]
 struct Entry {
     id: u128,
     legs: Option<HoldLegs>,
+    parts: Option<PartSums>,
     row: Option<RowSums>,
+}
+
+/// What the parts of a row make together.
+#[derive(Clone, Copy, Default)]
+struct PartSums {
+    cost: i128,
+    usage: Usage,
 }
 
 /// Lots, and what made them and left them.
@@ -240,7 +253,7 @@ impl Auditor {
         }
     }
 
-    /// Goes on to the transfers and the usage row of another thing; what was read of the one before is judged.
+    /// Goes on to the transfers, the parts and the usage row of another thing; what was read of the one before is judged.
     fn turn_to(&mut self, id: u128) {
         if self.book.entry.id == id {
             return;
@@ -253,6 +266,9 @@ impl Auditor {
         let id = HoldId::from_u128(entry.id);
         if let Some(legs) = &entry.legs {
             self.check_hold(id, legs);
+        }
+        if entry.parts.is_some() && entry.row.is_none() {
+            self.check_parts_without_row(id);
         }
         match (&entry.legs, &entry.row) {
             (Some(legs), Some(row)) => self.check_row(id, legs, row),
@@ -285,6 +301,14 @@ impl Auditor {
                 "I7",
                 format!("usage row {id} has no hold: it was served without permission to spend"),
             );
+        }
+    }
+
+    /// The parts of a job's call are there with the end of the job, which is before its hold is resolved.
+    fn check_parts_without_row(&mut self, id: HoldId) {
+        let is_open = self.book.open.contains_key(&id) || self.book.open_for_nothing.contains(&id);
+        if self.reprice && !is_open {
+            self.fault("I13", format!("hold {id} has parts and no usage row"));
         }
     }
 
@@ -586,12 +610,37 @@ impl Auditor {
                 ),
             );
         };
-        let cost = prices.cost(&row.usage, Discount::NONE);
-        let paid = row.charge.checked_add(row.overrun);
-        if paid != Some(cost) {
+        let parts = self.book.entry.parts;
+        // Lines of a batch are rounded one by one. Nobody pays for those of one that was given up.
+        let is_given_up = row.outcome == Outcome::Crashed;
+        let lines = self.book.lines.get(&row.id).copied().filter(|_| !is_given_up);
+        let own = nanos(lines.unwrap_or_else(|| prices.cost(&row.usage)));
+        let cost = own + parts.map_or(0, |parts| parts.cost);
+        let paid = nanos(row.charge) + nanos(row.overrun);
+        if paid != cost {
             let detail = format!(
-                "usage row {} ({model}): {} paid, {cost} by its prices",
-                row.id, row.charge
+                "usage row {} ({model}): {paid} nano-credits paid, {cost} by its prices",
+                row.id
+            );
+            self.fault("I13", detail);
+        }
+        if parts.is_some_and(|parts| parts.usage != row.usage) {
+            let detail = format!("usage row {}: its parts consumed something else", row.id);
+            self.fault("I13", detail);
+        }
+    }
+
+    fn reprice_part(&mut self, row: HoldId, part: &UsagePart) {
+        let (name, version) = (&part.name, part.price_version);
+        let Some((model, prices)) = self.prices.get(&version) else {
+            let detail = format!("part '{name}' of {row} names {version}, which is not recorded");
+            return self.fault("I13", detail);
+        };
+        let cost = prices.cost(&part.usage);
+        if cost != part.cost {
+            let detail = format!(
+                "part '{name}' of {row} ({model}): it says {}, {cost} by its prices",
+                part.cost
             );
             self.fault("I13", detail);
         }
@@ -656,7 +705,9 @@ impl AuditVisitor for Auditor {
             self.book.draws.insert(hold.id, plan.window);
         }
         // A hold of zero moves nothing and has no transfers.
-        if !hold.amount.is_zero() {
+        if hold.amount.is_zero() {
+            self.book.open_for_nothing.insert(hold.id);
+        } else {
             self.book.open.insert(hold.id, nanos(hold.amount));
         }
     }
@@ -706,6 +757,16 @@ impl AuditVisitor for Auditor {
         }
     }
 
+    fn part(&mut self, row: HoldId, part: &UsagePart) {
+        self.turn_to(row.as_u128());
+        let sums = self.book.entry.parts.get_or_insert_default();
+        sums.cost += nanos(part.cost);
+        sums.usage = sums.usage.plus(&part.usage);
+        if self.reprice {
+            self.reprice_part(row, part);
+        }
+    }
+
     fn usage(&mut self, row: &UsageRow) {
         self.report.usage_rows += 1;
         let (held, charge, overrun) = (nanos(row.held), nanos(row.charge), nanos(row.overrun));
@@ -752,6 +813,19 @@ impl AuditVisitor for Auditor {
         if self.reprice {
             self.reprice(row);
         }
+    }
+
+    fn line(&mut self, line: &ChargedLine) {
+        let Some((_, prices)) = self.prices.get(&line.price_version) else {
+            let (hold, version) = (line.hold, line.price_version);
+            return self.fault(
+                "I13",
+                format!("a line of {hold} names {version}, which is not recorded"),
+            );
+        };
+        let cost = prices.at(Discount::BATCH).cost(&line.usage);
+        let sum = self.book.lines.entry(line.hold).or_default();
+        *sum = sum.checked_add(cost).unwrap_or(Credits::MAX);
     }
 
     fn refund(&mut self, refund: &Refund) {

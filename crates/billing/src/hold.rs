@@ -1,5 +1,7 @@
 //! A hold is the permission to spend. Without one nothing is sent upstream, and one that exists is resolved once.
 
+mod amount;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +9,6 @@ use tollgate_catalog::Model;
 use tollgate_storage::{
     HoldOutcome, LedgerStore, NewHold, Settlement, Spendable, StorageError, StorageErrorKind,
 };
-use tollgate_types::money::Discount;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
     AccountId, Credits, Error, ErrorCode, HoldId, KeyId, PriceVersion, Prices, RequestId, Retry, Timestamp,
@@ -16,6 +17,8 @@ use tollgate_types::{
 
 use crate::quote::{Demand, Quote, Room, TooDear, is_worth_counting, quote, quote_covered};
 use crate::verdict::Verdict;
+
+pub use amount::FixedTerms;
 
 /// For whom and for what a hold is taken.
 #[derive(Clone, Debug)]
@@ -118,11 +121,11 @@ impl Hold {
         loop {
             let quote = wanted.quote(room).await;
             let quote = quote.map_err(|dear| too_dear(dear, room, &wanted.demand))?;
-            match try_hold(ledger, request, model, quote.amount).await? {
+            match try_hold(ledger, request, &fixed(model), quote.amount).await? {
                 HoldOutcome::Held { .. } => return Ok(Self::new(request, model, wanted.demand, quote)),
                 HoldOutcome::Denied { available } if attempt < ATTEMPTS => room.available = available,
                 HoldOutcome::Denied { available } => {
-                    return Err(insufficient(quote.amount, available, &wanted.demand));
+                    return Err(insufficient(quote.amount, available, advice(&wanted.demand)));
                 }
             }
             attempt += 1;
@@ -141,7 +144,7 @@ impl Hold {
         F: Future<Output = Option<Demand>>,
     {
         let at = request.accepted_at.plus(request.ahead);
-        let spendable = spendable(ledger, request.account, model, at).await?;
+        let spendable = spendable(ledger, request.account, &model.not_covered_by, at).await?;
         let mut wanted = Wanted::new(model, demand, count);
         let mut room = Room {
             max_cost: request.max_cost,
@@ -176,7 +179,9 @@ impl Hold {
     ) -> Result<(), Error> {
         let room = Room {
             max_cost,
-            available: spendable(ledger, account, model, at).await?.total(),
+            available: spendable(ledger, account, &model.not_covered_by, at)
+                .await?
+                .total(),
         };
         match quote_covered(model, demand, room) {
             Err(dear) if !is_worth_counting(model, demand, room) => Err(too_dear(dear, room, demand)),
@@ -244,7 +249,7 @@ impl Hold {
 
 /// What a usage costs at these prices, of which so much was held.
 pub fn charge(prices: &Prices, verdict: &Verdict, held: Credits) -> Charge {
-    let cost = prices.cost(&verdict.usage, Discount::NONE);
+    let cost = prices.cost(&verdict.usage);
     let amount = cost.min(held);
     Charge {
         amount,
@@ -292,10 +297,10 @@ where
 async fn spendable(
     ledger: &dyn LedgerStore,
     account: AccountId,
-    model: &Model,
+    not_covered_by: &Arc<[Arc<str>]>,
     at: Timestamp,
 ) -> Result<Spendable, Error> {
-    let spendable = ledger.spendable(account, model.not_covered_by.clone(), at).await;
+    let spendable = ledger.spendable(account, not_covered_by.clone(), at).await;
     spendable.map_err(hold_error)
 }
 
@@ -304,10 +309,18 @@ fn first_hold(request: RequestId) -> HoldId {
     HoldId::from_u128(request.as_u128())
 }
 
+/// What is agreed on with a model.
+fn fixed(model: &Model) -> FixedTerms {
+    FixedTerms {
+        price_version: model.price_version,
+        not_covered_by: model.not_covered_by.clone(),
+    }
+}
+
 async fn try_hold(
     ledger: &dyn LedgerStore,
     request: &HoldRequest,
-    model: &Model,
+    terms: &FixedTerms,
     amount: Credits,
 ) -> Result<HoldOutcome, Error> {
     let hold = NewHold {
@@ -316,10 +329,10 @@ async fn try_hold(
         key: Some(request.key),
         request: request.request,
         amount,
-        price_version: model.price_version,
+        price_version: terms.price_version,
         model: request.public_model.clone(),
         endpoint: request.endpoint,
-        not_covered_by: model.not_covered_by.clone(),
+        not_covered_by: terms.not_covered_by.clone(),
         // By the account's time; but a call that is lost is released by the time that it is.
         created_at: request.accepted_at.plus(request.ahead),
         expires_at: request.accepted_at.plus(request.lifetime),
@@ -343,7 +356,7 @@ fn hold_error(error: StorageError) -> Error {
 
 fn too_dear(dear: TooDear, room: Room, demand: &Demand) -> Error {
     match dear {
-        TooDear::Balance { needed } => insufficient(needed, room.available, demand),
+        TooDear::Balance { needed } => insufficient(needed, room.available, advice(demand)),
         TooDear::Allowed { least } => not_allowed(least, room.max_cost.unwrap_or_default(), demand),
     }
 }
@@ -364,12 +377,16 @@ fn not_allowed(least: Credits, most: Credits, demand: &Demand) -> Error {
     Error::new(ErrorCode::ParameterOutOfRange, message).with_param(MAX_COST)
 }
 
-fn insufficient(needed: Credits, available: Credits, demand: &Demand) -> Error {
-    let less = if demand.is_input_only() {
+/// What makes a request cheaper.
+fn advice(demand: &Demand) -> &'static str {
+    if demand.is_input_only() {
         "send less input"
     } else {
         "lower the cap on output tokens"
-    };
+    }
+}
+
+fn insufficient(needed: Credits, available: Credits, less: &str) -> Error {
     let message = format!(
         "The account needs {needed} credits to cover this request at its most expensive and has {available}. \
          Add credits, or {less}."

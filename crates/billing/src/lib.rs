@@ -21,7 +21,7 @@ pub mod verdict;
 
 pub use audit::{AuditReport, Difference, Scope, audit_ledger};
 pub use check::{CheckReport, Fault, check_ledger};
-pub use hold::{Charge, Hold, HoldRequest, Preview, Terms, charge};
+pub use hold::{Charge, FixedTerms, Hold, HoldRequest, Preview, Terms, charge};
 pub use notices::Notices;
 pub use plans::{Plan, Plans};
 pub use quote::{CountedText, Demand, Item, Quote, quote};

@@ -135,7 +135,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// What they cost by themselves.
+    /// What they cost by themselves, at list.
     pub fn cost(&self) -> Credits {
         Credits::from_price_sum(self.sum(), Discount::NONE)
     }
@@ -298,7 +298,10 @@ fn clamped(model: &Model, demand: &Demand, amount: Credits, least: u64) -> Optio
 fn bound(model: &Model, demand: &Demand, output_cap: u64) -> Credits {
     let [input, output] = items(model, demand, output_cap);
     let tokens = input.sum().saturating_add(output.sum());
-    Credits::from_price_sum(tokens.saturating_add(demand.made_sum(model)), Discount::NONE)
+    Credits::from_price_sum(
+        tokens.saturating_add(demand.made_sum(model)),
+        model.prices.discount(),
+    )
 }
 
 /// A likely usage for a call that ended without a report. What is no token is as much as was asked for.

@@ -13,7 +13,8 @@ pub mod snapshot;
 pub mod template;
 
 pub use load::{
-    CatalogInput, EnabledProvider, LoadError, ModelEntry, PricesEntry, TargetEntry, load, price_version,
+    COMPOSITION, CatalogInput, EnabledProvider, LoadError, ModelEntry, PricesEntry, TargetEntry,
+    composition_version, load, price_version,
 };
 pub use media::{Factor, Media, MediaEntry};
 pub use model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput};

@@ -483,6 +483,15 @@ pub fn price_version(model: &str, prices: &Prices) -> PriceVersion {
     PriceVersion::from_u64(u64::from_be_bytes(first))
 }
 
+/// What stands for a model where several worked on one call: a composition. It is in no catalog and costs nothing by itself;
+/// what it costs is the sum of its parts, each by its own model's prices.
+pub const COMPOSITION: &str = "compose";
+
+/// The version that names the prices of a composition, under which nothing costs anything.
+pub fn composition_version() -> PriceVersion {
+    price_version(COMPOSITION, &Prices::free())
+}
+
 fn index(
     models: BTreeMap<String, Model>,
     aliases: BTreeMap<String, String>,

@@ -96,6 +96,8 @@ pub enum ModelKind {
     Speech,
     /// Writes down what is spoken.
     Transcription,
+    /// Answers typed questions with probabilities.
+    Decision,
 }
 
 /// What the names of models that make pictures or films begin with, at the makers that say no more of them.
@@ -116,6 +118,9 @@ const VIDEO_FAMILIES: &[&str] = &["cogvideo", "hunyuanvideo", "ltx", "mochi", "s
 const SPEECH_FAMILIES: &[&str] = &["tts", "kokoro", "chatterbox", "orpheus", "bark"];
 const TRANSCRIPTION_FAMILIES: &[&str] = &["whisper", "transcribe", "parakeet", "canary"];
 
+/// What stands in the names of models that decide.
+const DECISION_FAMILIES: &[&str] = &["decide", "decider", "decision", "decisions", "systemone"];
+
 /// What stands in the names of open embedding models, besides `embed`.
 const EMBEDDING_FAMILIES: &[&str] = &["all-minilm", "bge-", "e5-", "gte-", "paraphrase-"];
 
@@ -130,6 +135,7 @@ impl ModelKind {
             ModelKind::Video => "video",
             ModelKind::Speech => "speech",
             ModelKind::Transcription => "transcription",
+            ModelKind::Decision => "decision",
         }
     }
 
@@ -137,7 +143,7 @@ impl ModelKind {
     pub(crate) fn gives(self) -> Vec<Modality> {
         match self {
             ModelKind::Chat | ModelKind::Transcription => vec![Modality::Text],
-            ModelKind::Embedding | ModelKind::Moderation => Vec::new(),
+            ModelKind::Embedding | ModelKind::Moderation | ModelKind::Decision => Vec::new(),
             ModelKind::Image => vec![Modality::Image],
             ModelKind::Video => vec![Modality::Video],
             ModelKind::Speech => vec![Modality::Audio],
@@ -150,6 +156,7 @@ impl ModelKind {
             ModelKind::Chat => vec![Modality::Text, Modality::Image, Modality::Audio, Modality::File],
             ModelKind::Image | ModelKind::Video => vec![Modality::Text, Modality::Image],
             ModelKind::Transcription => vec![Modality::Audio],
+            ModelKind::Decision => vec![Modality::Text, Modality::Image, Modality::Audio, Modality::Video],
             ModelKind::Embedding | ModelKind::Moderation | ModelKind::Speech => vec![Modality::Text],
         }
     }
@@ -173,6 +180,8 @@ impl ModelKind {
             ModelKind::Transcription
         } else if has_word(SPEECH_FAMILIES) {
             ModelKind::Speech
+        } else if has_word(DECISION_FAMILIES) {
+            ModelKind::Decision
         } else if begins(VIDEO_FAMILIES) {
             ModelKind::Video
         } else if begins(IMAGE_FAMILIES) {

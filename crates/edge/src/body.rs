@@ -67,7 +67,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Error> {
     Err(Error::new(ErrorCode::UnsupportedMediaType, message))
 }
 
-fn check_length(headers: &HeaderMap, limit: usize) -> Result<(), Error> {
+pub(crate) fn check_length(headers: &HeaderMap, limit: usize) -> Result<(), Error> {
     let length = headers
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok())
@@ -88,7 +88,7 @@ fn too_large(limit: usize) -> Error {
 /// The bytes of a body of at most `limit`, which keeps up a pace once `free_time` is over.
 pub(crate) async fn read(
     headers: &HeaderMap,
-    mut body: Body,
+    body: Body,
     limit: usize,
     free_time: Duration,
 ) -> Result<Bytes, Error> {
@@ -96,35 +96,66 @@ pub(crate) async fn read(
     let expected = usize::try_from(body.size_hint().lower())
         .unwrap_or(limit)
         .min(limit);
+    let mut pieces = Pieces::new(body, limit, free_time);
     let mut whole = BytesMut::new();
-    let mut started = None;
-    loop {
-        // Most bodies are there already: no timer for those.
-        let frame = match body.frame().now_or_never() {
-            Some(frame) => frame,
-            None => {
-                let since = *started.get_or_insert_with(Instant::now);
-                let earned = Duration::from_secs(whole.len() as u64 / LEAST_BYTES_PER_SECOND);
-                timeout_at(since + free_time + earned, body.frame())
-                    .await
-                    .map_err(|_| too_slow())?
-            }
-        };
-        let Some(frame) = frame else {
-            return Ok(whole.freeze());
-        };
-        let frame = frame.map_err(|error| broken(&error))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if whole.len() + data.len() > limit {
-            return Err(too_large(limit));
-        }
-        if whole.is_empty() && body.is_end_stream() {
+    while let Some(data) = pieces.next().await? {
+        if whole.is_empty() && pieces.body.is_end_stream() {
             return Ok(data);
         }
         if whole.is_empty() {
             whole.reserve(expected.max(data.len()));
         }
         whole.extend_from_slice(&data);
+    }
+    Ok(whole.freeze())
+}
+
+/// A body piece by piece: of at most so many bytes, and keeping up a pace.
+pub(crate) struct Pieces {
+    body: Body,
+    limit: usize,
+    free_time: Duration,
+    received: usize,
+    started: Option<Instant>,
+}
+
+impl Pieces {
+    /// The pieces of a body of at most `limit` bytes, which keeps up a pace once `free_time` is over.
+    pub(crate) fn new(body: Body, limit: usize, free_time: Duration) -> Self {
+        Self {
+            body,
+            limit,
+            free_time,
+            received: 0,
+            started: None,
+        }
+    }
+
+    /// The next piece; nothing at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        loop {
+            // Most bodies are there already: no timer for those.
+            let frame = match self.body.frame().now_or_never() {
+                Some(frame) => frame,
+                None => {
+                    let since = *self.started.get_or_insert_with(Instant::now);
+                    let earned = Duration::from_secs(self.received as u64 / LEAST_BYTES_PER_SECOND);
+                    timeout_at(since + self.free_time + earned, self.body.frame())
+                        .await
+                        .map_err(|_| too_slow())?
+                }
+            };
+            let Some(frame) = frame else {
+                return Ok(None);
+            };
+            let frame = frame.map_err(|error| broken(&error))?;
+            let Ok(data) = frame.into_data() else { continue };
+            self.received += data.len();
+            if self.received > self.limit {
+                return Err(too_large(self.limit));
+            }
+            return Ok(Some(data));
+        }
     }
 }
 

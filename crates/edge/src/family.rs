@@ -13,6 +13,9 @@ use crate::error::{ErrorBody, Logged, error_type, status_and_type};
 use crate::values::Values;
 
 const MESSAGES: &str = "/v1/messages";
+const FILES: &str = "/v1/files";
+/// What clients of messages send with every request.
+const MESSAGES_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 /// The paths of generated content; the first one is also the catalog's.
 const GENERATE_CONTENT: [&str; 2] = ["/v1/models", "/v1beta"];
 
@@ -26,7 +29,7 @@ const CLIENT: HeaderName = HeaderName::from_static("x-goog-api-client");
 pub enum Family {
     /// The service's own way, which is OpenAI's.
     Common,
-    /// Messages, by the path.
+    /// Messages, by the path; for files, which two families have at one path, by a header that only its clients send.
     Messages,
     /// Generated content, by the path and what only its clients send.
     GenerateContent,
@@ -36,7 +39,8 @@ impl Family {
     /// The family of a request.
     pub(crate) fn of(uri: &Uri, headers: &HeaderMap) -> Self {
         let path = uri.path();
-        if is_below(path, MESSAGES) {
+        let speaks_messages = || headers.contains_key(MESSAGES_VERSION);
+        if is_below(path, MESSAGES) || (is_below(path, FILES) && speaks_messages()) {
             return Family::Messages;
         }
         let has_sign = headers.contains_key(KEY) || headers.contains_key(CLIENT);
@@ -153,6 +157,9 @@ mod tests {
                 Some("x-goog-api-key"),
                 Family::Messages,
             ),
+            ("/v1/files", None, Family::Common),
+            ("/v1/files/x/content", Some("anthropic-version"), Family::Messages),
+            ("/v1/filesx", Some("anthropic-version"), Family::Common),
             ("/v1/models", None, Family::Common),
             ("/v1/models", Some("x-goog-api-key"), Family::GenerateContent),
             (

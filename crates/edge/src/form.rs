@@ -16,7 +16,7 @@ use crate::error::ApiError;
 /// What the media type of a form begins with.
 const FORM: &str = "multipart/form-data";
 /// Most fields of one form.
-const MOST_FIELDS: usize = 64;
+pub(crate) const MOST_FIELDS: usize = 64;
 
 /// One field of a form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,12 +92,12 @@ pub(crate) fn boundary(headers: &HeaderMap) -> Option<&str> {
     boundary.filter(|boundary| !boundary.is_empty())
 }
 
-fn no_form() -> Error {
+pub(crate) fn no_form() -> Error {
     let message = "The body must be a form with the file in it: send 'content-type: multipart/form-data' with its boundary.";
     Error::new(ErrorCode::UnsupportedMediaType, message)
 }
 
-fn malformed(source: String) -> Error {
+pub(crate) fn malformed(source: String) -> Error {
     let message = "The body is no form that can be read: its fields stand between boundaries, and the last one has an end.";
     Error::new(ErrorCode::InvalidParameter, message).with_source(source)
 }

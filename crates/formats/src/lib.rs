@@ -1,7 +1,7 @@
 //! Text wire formats to and from the common request. Pure functions: no IO, no async, no clock.
 //!
 //! Suggested reading order: [`error`], [`openai_chat`], [`openai_completions`], [`anthropic_messages`],
-//! [`openai_responses`], [`gemini`], [`bedrock_converse`], [`hub`], [`counting`], [`embeddings`], [`lossless`], [`sse`],
+//! [`openai_responses`], [`gemini`], [`bedrock_converse`], [`hub`], [`counting`], [`decisions`], [`embeddings`], [`lossless`], [`sse`],
 //! [`json`].
 //!
 //! Each format is a folder with the same rooms: `wire` (its types), `validate` (its rules, in one borrowed pass),
@@ -11,6 +11,7 @@
 pub mod anthropic_messages;
 pub mod bedrock_converse;
 pub mod counting;
+pub mod decisions;
 pub mod embeddings;
 pub mod error;
 pub mod gemini;

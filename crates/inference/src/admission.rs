@@ -7,7 +7,7 @@ use tollgate_billing::{Demand, Preview};
 use tollgate_edge::RequestContext;
 use tollgate_formats::Media;
 use tollgate_pipeline::{Admission, CallRequest, Delivered, NamesMedia, Pipeline, Routed, Structure};
-use tollgate_types::{Error, Usage};
+use tollgate_types::{Credits, Error, Usage};
 
 use crate::counting::Countable;
 use crate::policy::Inspected;
@@ -77,6 +77,17 @@ pub(crate) async fn preview<C: Inspected + Shaped + NamesMedia + Countable>(
 ) -> Result<Preview, Error> {
     make_ready(pipeline, ctx, routed, request).await?;
     pipeline.preview(routed, request, C::texts_to_count).await
+}
+
+/// The most that the call can cost as a line of a batch. The content policy is asked when it is made.
+pub(crate) fn line_bound<C: Shaped>(
+    pipeline: &Pipeline,
+    routed: &mut Routed,
+    request: &mut CallRequest<C>,
+) -> Result<Credits, Error> {
+    request.call.shape(routed)?;
+    routed.as_line();
+    Ok(pipeline.bound(routed, request).amount)
 }
 
 async fn make_ready<C: Inspected + Shaped>(

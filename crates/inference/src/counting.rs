@@ -6,7 +6,7 @@
 
 use tollgate_catalog::Framing;
 use tollgate_formats::{embeddings, hub, openai_completions};
-use tollgate_pipeline::{CallRequest, NamesMedia, Pipeline, Routed};
+use tollgate_pipeline::{CallRequest, DecideCall, NamesMedia, Pipeline, Routed};
 use tollgate_types::embed::EmbedInput;
 use tollgate_types::generate::{GenerateRequest, Message, Part, ResponseFormat, Role};
 use tollgate_types::{Error, Format};
@@ -47,6 +47,13 @@ impl Countable for EmbedCall {
             EmbedInput::Tokens(_) => None,
         };
         request.inputs.into_iter().filter_map(text).collect()
+    }
+}
+
+/// It is counted before it is admitted.
+impl Countable for DecideCall {
+    fn texts_to_count(&self) -> Vec<String> {
+        Vec::new()
     }
 }
 

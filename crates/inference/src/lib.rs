@@ -1,13 +1,16 @@
-//! Room: text generation, embeddings and moderations.
+//! Room: text generation, embeddings, moderations, typed decisions, the files that their requests name, and batches.
 
 mod admission;
+pub mod batches;
 mod capabilities;
 pub mod chat_completions;
 mod chunks;
 pub mod completions;
 mod counting;
 mod crossing;
+pub mod decisions;
 pub mod embeddings;
+pub mod files;
 pub mod generate_content;
 mod lenient;
 pub mod messages;
@@ -21,10 +24,13 @@ use std::sync::Arc;
 
 use axum::extract::FromRef;
 use tollgate_edge::Gate;
+use tollgate_edge::origin::PublicUrl;
 use tollgate_edge::websocket::Sessions;
 use tollgate_pipeline::Pipeline;
 use utoipa_axum::router::OpenApiRouter;
 
+use batches::Batches;
+use files::Files;
 use responses::Kept;
 
 /// What the handlers of this room need.
@@ -36,8 +42,14 @@ pub struct Inference {
     pub pipeline: Arc<Pipeline>,
     /// Keeps responses.
     pub kept: Arc<Kept>,
+    /// Keeps files.
+    pub files: Arc<Files>,
+    /// Carries out many requests in one file.
+    pub batches: Arc<Batches>,
     /// Makes responses whose callers do not wait.
     pub background: Arc<responses::Background>,
+    /// Where the service is reached.
+    pub public_url: PublicUrl,
     /// Opens sessions over WebSockets.
     pub sessions: Arc<Sessions>,
 }
@@ -51,5 +63,8 @@ pub fn routes() -> OpenApiRouter<Inference> {
         .merge(generate_content::routes())
         .merge(embeddings::routes())
         .merge(moderations::routes())
+        .merge(decisions::routes())
         .merge(quote::routes())
+        .merge(files::routes())
+        .merge(batches::routes())
 }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use tollgate_formats::{embeddings, hub};
+use tollgate_pipeline::DecideCall;
 use tollgate_types::embed::EmbedInput;
 use tollgate_types::generate::{GenerateRequest, Message, Part, ResponseFormat, Tool, ToolCall};
 use tollgate_types::{Error, ErrorCode};
@@ -33,6 +34,13 @@ impl Inspected for EmbedCall {
             }
         };
         request.inputs.into_iter().map(text).collect()
+    }
+}
+
+impl Inspected for DecideCall {
+    fn texts(&self) -> Result<Vec<String>, Error> {
+        let questions = self.questions.iter().map(crate::decisions::text_of);
+        Ok([self.state.text.clone()].into_iter().chain(questions).collect())
     }
 }
 

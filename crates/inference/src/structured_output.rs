@@ -9,9 +9,9 @@ use tollgate_formats::openai_chat::ChatHead;
 use tollgate_formats::openai_completions::CompletionHead;
 use tollgate_formats::openai_responses::ResponsesHead;
 use tollgate_formats::{ResponseFormatKind, hub};
-use tollgate_pipeline::{Routed, Structured};
+use tollgate_pipeline::{DecideCall, Routed};
+use tollgate_types::Error;
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
-use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::{EmbedCall, ModerationCall, TextCall};
 
 use crate::crossing::in_words_of;
@@ -30,6 +30,8 @@ impl Shaped for EmbedCall {}
 
 impl Shaped for ModerationCall {}
 
+impl Shaped for DecideCall {}
+
 impl Shaped for TextCall {
     fn shape(&mut self, routed: &mut Routed) -> Result<(), Error> {
         if !asks_for_json(self) {
@@ -39,31 +41,13 @@ impl Shaped for TextCall {
             Some(request) => GenerateRequest::clone(request),
             None => hub::decode_request(self.format, &self.body)?,
         };
-        let forces = |text: &dyn tollgate_upstream::TextProvider| text.forces(&request.response_format);
-        if routed.retain(|provider| provider.text().is_some_and(forces)) {
+        let is_told = routed.shape(&mut request);
+        if !is_told.map_err(|error| in_words_of(self.format, error))? {
             return Ok(());
         }
-        let refusal = |code, message: String, param| {
-            in_words_of(self.format, Error::new(code, message).with_param(param))
-        };
-        if request.n > 1 {
-            let message = "'n' must be 1 for this model when the answer must have a shape.".to_owned();
-            return Err(refusal(ErrorCode::UnsupportedParameter, message, "n"));
-        }
-        let structured = Structured::new(&request.response_format).map_err(|why| {
-            let message = format!("'response_format' has a schema that cannot be used: {why}.");
-            refusal(ErrorCode::InvalidParameter, message, "response_format")
-        })?;
-        let Some(structured) = structured else {
-            return Ok(());
-        };
-        structured.tell(&mut request);
-        request.response_format = nearest(&request.response_format, routed);
-        carry(routed, &request).map_err(|error| in_words_of(self.format, error))?;
         self.common = Some(Arc::new(request));
         self.body = Bytes::new();
         self.outline = None;
-        routed.structured = Some(Arc::new(structured));
         Ok(())
     }
 }
@@ -100,29 +84,4 @@ fn asks_for_json(call: &TextCall) -> bool {
         .or_else(responses)
         .or_else(contents)
         .is_some_and(|kind| kind != ResponseFormatKind::Text)
-}
-
-/// What can be forced of a shape: that an object is JSON at all.
-fn nearest(format: &ResponseFormat, routed: &Routed) -> ResponseFormat {
-    let is_object = match format {
-        ResponseFormat::JsonSchema { schema, .. } => schema.get("type").is_some_and(|kind| kind == "object"),
-        ResponseFormat::JsonObject | ResponseFormat::Text => true,
-    };
-    match is_object && routed.all_force(&ResponseFormat::JsonObject) {
-        true => ResponseFormat::JsonObject,
-        false => ResponseFormat::Text,
-    }
-}
-
-/// Keeps the candidates that the changed request can be told, whichever format they take.
-fn carry(routed: &mut Routed, request: &GenerateRequest) -> Result<(), Error> {
-    let carries =
-        |provider: &dyn tollgate_upstream::Provider| provider.text().map(|text| text.carry(request));
-    if routed.retain(|provider| matches!(carries(provider), Some(Ok(_)))) {
-        return Ok(());
-    }
-    match routed.first_provider().and_then(carries) {
-        Some(Err(error)) => Err(error),
-        _ => Ok(()),
-    }
 }

@@ -1,6 +1,6 @@
 //! What carries a job of one kind out, and what it is given for that.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -46,12 +46,26 @@ pub struct Progress {
     pub events: Vec<NewJobEvent>,
 }
 
-/// A job that is carried out. Everything that is written of it is refused once another has the job.
+/// A job that is carried out. Everything that is written of it is refused once another has the job. Clones are the same work.
+#[derive(Clone)]
 pub struct Work {
     jobs: Arc<Jobs>,
     clock: Arc<dyn Clock>,
-    leased: LeasedJob,
+    leased: Arc<Leased>,
     cancelled: CancellationToken,
+    heard: Option<Arc<dyn Heard>>,
+}
+
+struct Leased {
+    job: Job,
+    lease: JobLease,
+    steps: Mutex<Vec<JobStep>>,
+}
+
+/// Hears how far a part of a job is, which its owner is not told as it is.
+pub trait Heard: Send + Sync {
+    /// The part is there now.
+    fn hear(&self, progress: Progress);
 }
 
 impl Work {
@@ -61,11 +75,27 @@ impl Work {
         leased: LeasedJob,
         cancelled: CancellationToken,
     ) -> Self {
+        let LeasedJob {
+            job, steps, lease, ..
+        } = leased;
         Self {
             jobs,
             clock,
-            leased,
+            leased: Arc::new(Leased {
+                job,
+                lease,
+                steps: Mutex::new(steps),
+            }),
             cancelled,
+            heard: None,
+        }
+    }
+
+    /// The same work for one of several parts that are carried out side by side: what it tells goes to `heard` alone.
+    pub fn part(&self, heard: Arc<dyn Heard>) -> Self {
+        Self {
+            heard: Some(heard),
+            ..self.clone()
         }
     }
 
@@ -85,13 +115,13 @@ impl Work {
     }
 
     /// What is known of the step of this number.
-    pub fn step(&self, number: u32) -> Option<&JobStep> {
-        self.leased.steps.iter().find(|step| step.number == number)
+    pub fn step(&self, number: u32) -> Option<JobStep> {
+        self.steps().iter().find(|step| step.number == number).cloned()
     }
 
     /// Writes down that a provider is asked next, and which one as its handler reads it; answers the key under which it is to be
     /// asked, which is another one for each attempt. `Conflict` when it may have been asked already.
-    pub async fn intend(&mut self, number: u32, whom: Vec<u8>) -> Result<String> {
+    pub async fn intend(&self, number: u32, whom: Vec<u8>) -> Result<String> {
         let attempt = self.step(number).map_or(1, |step| step.attempt + 1);
         let step = JobStep {
             number,
@@ -111,7 +141,7 @@ impl Work {
     }
 
     /// Writes down how the provider is asked for the result.
-    pub async fn submitted(&mut self, number: u32, handle: Vec<u8>) -> Result<()> {
+    pub async fn submitted(&self, number: u32, handle: Vec<u8>) -> Result<()> {
         let step = self.known(number)?;
         self.write(JobStep {
             state: StepState::Submitted,
@@ -122,7 +152,7 @@ impl Work {
     }
 
     /// Writes down what came of a step: [`StepState::Done`], [`StepState::Failed`] or [`StepState::Unknown`].
-    pub async fn became(&mut self, number: u32, state: StepState, outcome: Vec<u8>) -> Result<()> {
+    pub async fn became(&self, number: u32, state: StepState, outcome: Vec<u8>) -> Result<()> {
         let step = self.known(number)?;
         self.write(JobStep {
             state,
@@ -134,6 +164,10 @@ impl Work {
 
     /// Tells how far the job is.
     pub async fn tell(&self, progress: Progress) -> Result<()> {
+        if let Some(heard) = &self.heard {
+            heard.hear(progress);
+            return Ok(());
+        }
         let advance = JobAdvance {
             step: None,
             phase: progress.phase,
@@ -146,8 +180,7 @@ impl Work {
     }
 
     fn known(&self, number: u32) -> Result<JobStep> {
-        let step = self.step(number).cloned();
-        step.ok_or_else(|| {
+        self.step(number).ok_or_else(|| {
             StorageError::new(
                 StorageErrorKind::Conflict,
                 format!("step {number} was never intended"),
@@ -155,17 +188,21 @@ impl Work {
         })
     }
 
-    async fn write(&mut self, step: JobStep) -> Result<()> {
+    async fn write(&self, step: JobStep) -> Result<()> {
         let advance = JobAdvance {
             step: Some(step.clone()),
             ..JobAdvance::default()
         };
         let at = self.clock.now();
         self.jobs.advance(self.leased.lease, advance, at).await?;
-        let steps = &mut self.leased.steps;
+        let mut steps = self.steps();
         steps.retain(|known| known.number != step.number);
         steps.push(step);
         Ok(())
+    }
+
+    fn steps(&self) -> MutexGuard<'_, Vec<JobStep>> {
+        self.leased.steps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate_storage::{
-    HoldOutcome, Job, JobAdvance, JobCancel, JobEnd, JobEvent, JobFilter, JobLease, JobStore, NewHold,
-    NewJob, Resolution, Result,
+    HoldOutcome, Job, JobAdvance, JobCancel, JobEnd, JobEvent, JobFilter, JobLease, JobNews, JobSearch,
+    JobStore, NewHold, NewJob, Resolution, Result,
 };
 use tollgate_types::{AccountId, JobId, Timestamp};
 
-pub use handler::{Handler, Progress, Ran, Work};
-pub use webhooks::{JobRenderer, Webhooks};
+pub use handler::{Handler, Heard, Progress, Ran, Work};
+pub use webhooks::{JobRenderer, Record, Webhooks};
 pub use worker::{Worker, WorkerSettings};
 
 use watch::Watch;
@@ -59,6 +59,16 @@ impl Jobs {
     /// [`JobStore::list`].
     pub async fn list(&self, account: AccountId, filter: JobFilter, limit: u32) -> Result<Vec<Job>> {
         self.store.list(account, filter, limit).await
+    }
+
+    /// [`JobStore::search`].
+    pub async fn search(&self, search: JobSearch, limit: u32) -> Result<Vec<Job>> {
+        self.store.search(search, limit).await
+    }
+
+    /// [`JobStore::forget`].
+    pub async fn forget(&self, account: AccountId, id: JobId) -> Result<bool> {
+        self.store.forget(account, id).await
     }
 
     /// [`JobStore::events`].
@@ -105,6 +115,23 @@ impl Jobs {
             let until = deadline.min(Instant::now() + LOOK_AGAIN);
             // Whether it was told or looked up makes no difference.
             let _ = tokio::time::timeout_at(until, changed.told()).await;
+        }
+    }
+
+    /// What another process has done counts here at once: who waits looks again, who could carry something out does, and who
+    /// carries out what is not wanted any more is told. What is not heard is looked up, within a second.
+    pub fn hear(&self, news: JobNews) {
+        match news {
+            JobNews::Due => self.watch.accepted.notify_one(),
+            JobNews::Changed(id) => self.watch.tell(id),
+            JobNews::Cancelled(id) => {
+                self.watch.cancel(id);
+                self.watch.tell(id);
+            }
+            JobNews::Any => {
+                self.watch.accepted.notify_one();
+                self.watch.tell_all();
+            }
         }
     }
 

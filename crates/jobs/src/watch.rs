@@ -45,6 +45,11 @@ impl Watch {
         waiting.retain(|_, sender| !sender.is_closed());
     }
 
+    /// Tells everybody who waits for anything, since something may have been missed.
+    pub(crate) fn tell_all(&self) {
+        lock(&self.waiting).clear();
+    }
+
     /// The job is carried out here; what is answered says when its caller does not want it any more.
     pub(crate) fn run(&self, id: JobId) -> CancellationToken {
         let token = CancellationToken::new();

@@ -49,7 +49,26 @@ const PARAM: &str = "webhook_url";
 #[async_trait]
 pub trait JobRenderer: Send + Sync {
     /// The record of a job that has ended; none when this does not know jobs of its kind. After a failure it is asked again later.
-    async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<Value>>;
+    async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<Record>>;
+}
+
+/// What is told of a job that has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// What has happened, such as `job.completed`.
+    pub event: Arc<str>,
+    /// The job, as whoever has accepted it reads it.
+    pub data: Value,
+}
+
+impl Record {
+    /// A job that is told of as most are: `job.` and how it has ended.
+    pub fn of_job(job: &Job, data: Value) -> Self {
+        Self {
+            event: NewJobEvent::became(job.status).kind,
+            data,
+        }
+    }
 }
 
 /// Knows no kind: every job is told by its reference.
@@ -57,7 +76,22 @@ pub struct References;
 
 #[async_trait]
 impl JobRenderer for References {
-    async fn render(&self, _: &Job) -> tollgate_storage::Result<Option<Value>> {
+    async fn render(&self, _: &Job) -> tollgate_storage::Result<Option<Record>> {
+        Ok(None)
+    }
+}
+
+/// Asks one after another, until somebody knows the kind.
+pub struct Renderers(pub Vec<Arc<dyn JobRenderer>>);
+
+#[async_trait]
+impl JobRenderer for Renderers {
+    async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<Record>> {
+        for renderer in &self.0 {
+            if let Some(record) = renderer.render(job).await? {
+                return Ok(Some(record));
+            }
+        }
         Ok(None)
     }
 }
@@ -168,10 +202,15 @@ impl Webhooks {
         let url = url.and_then(|url| String::from_utf8(url).ok());
         let url = url.ok_or_else(|| NotifyError::for_good("the address cannot be opened"))?;
         let record = self.renderer.render(job).await.map_err(away)?;
+        let record = record.unwrap_or_else(|| Record::of_job(job, reference(job)));
+        let ended_at = job.completed_at.unwrap_or(job.created_at);
         let body = json!({
-            "type": &*NewJobEvent::became(job.status).kind,
-            "timestamp": job.completed_at.unwrap_or(job.created_at).to_rfc3339(),
-            "data": record.unwrap_or_else(|| reference(job)),
+            "id": event_id(job.terms.id),
+            "object": "event",
+            "type": &*record.event,
+            "created_at": ended_at.as_seconds(),
+            "timestamp": ended_at.to_rfc3339(),
+            "data": record.data,
         });
         let body = body.to_string();
         let secret = self.secrets.of(job.account).await.map_err(away)?;

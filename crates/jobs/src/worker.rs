@@ -92,15 +92,19 @@ impl Worker {
         let work = async {
             self.lease(&stop).await;
             self.running.close();
-            if tokio::time::timeout(self.settings.drain, self.running.wait())
-                .await
-                .is_err()
-            {
-                self.abort.cancel();
-                self.running.wait().await;
+            tokio::select! {
+                () = self.running.wait() => return,
+                () = tokio::time::sleep(self.settings.drain) => self.abort.cancel(),
+                () = self.abort.cancelled() => {}
             }
+            self.running.wait().await;
         };
         tokio::select! { () = work => {}, () = self.renew() => {} }
+    }
+
+    /// What runs is given back at once, for another worker to go on with.
+    pub fn give_back(&self) {
+        self.abort.cancel();
     }
 
     /// Ends jobs that nobody has begun in time, and forgets those that have ended long ago.
@@ -255,6 +259,7 @@ impl Worker {
                 Outcome::Crashed,
                 self.clock.now(),
             ),
+            parts: Vec::new(),
             events: Vec::new(),
         }
     }

@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use tollgate_pipeline::Pipeline;
 use tollgate_storage::{Media, blob};
-use tollgate_studio::picture;
-use tollgate_types::{AccountId, Error, MediaId, RequestId};
+use tollgate_studio::{Error as StudioError, Probe, Scratch, Tools, picture};
+use tollgate_types::{AccountId, Error, ErrorCode, MediaId, RequestId};
 use tollgate_upstream::{FetchError, FetchRequest, MediaKind, Source};
 
 use crate::jobs::unavailable;
@@ -20,6 +20,20 @@ use crate::shelf::{Facts, INPUT_KEPT, Shelf};
 const MOST_BYTES: u64 = 32 << 20;
 /// Pictures that are read.
 const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/webp"];
+
+/// Films that are read.
+pub(crate) const FILMS: &[&str] = &["video/mp4", "video/webm"];
+/// Recordings that are read.
+const SOUNDS: &[&str] = &[
+    "audio/mpeg",
+    "audio/wav",
+    "audio/flac",
+    "audio/ogg",
+    "audio/mp4",
+    "audio/aac",
+];
+/// What a file is called that is looked at.
+pub(crate) const INPUT: &str = "input";
 
 /// Something that goes into a job, and the parameter that names it.
 pub(crate) struct Found {
@@ -68,6 +82,53 @@ impl Finder<'_> {
         })
     }
 
+    /// A film that is at most so large.
+    pub(crate) async fn film(
+        &self,
+        tools: &Tools,
+        path: &str,
+        address: &str,
+        most: u64,
+    ) -> Result<Found, Error> {
+        let source = self.bytes(path, address, MediaKind::Video, FILMS, most).await?;
+        let (_, probe) = looked_at(tools, path, &source).await?;
+        let seen = probe.film().map_err(|error| unreadable(path, error))?;
+        let facts = Facts {
+            mime_type: source.mime_type.to_string(),
+            width: Some(seen.size.width),
+            height: Some(seen.size.height),
+            duration: Some(seen.duration),
+        };
+        Ok(Found {
+            path: path.to_owned(),
+            source,
+            facts,
+        })
+    }
+
+    /// A recording that is at most so large.
+    pub(crate) async fn sound(
+        &self,
+        tools: &Tools,
+        path: &str,
+        address: &str,
+        most: u64,
+    ) -> Result<Found, Error> {
+        let source = self.bytes(path, address, MediaKind::Audio, SOUNDS, most).await?;
+        let (_, probe) = looked_at(tools, path, &source).await?;
+        let heard = probe.audio.ok_or_else(|| invalid(path, "has no sound"))?;
+        let facts = Facts {
+            mime_type: source.mime_type.to_string(),
+            duration: Some(heard.duration),
+            ..Facts::default()
+        };
+        Ok(Found {
+            path: path.to_owned(),
+            source,
+            facts,
+        })
+    }
+
     /// The bytes that a `data:` address holds, that were made here, or that are at an address anywhere.
     async fn bytes(
         &self,
@@ -91,8 +152,7 @@ impl Finder<'_> {
             if bytes.len() as u64 > most.min(kind.most_bytes()) {
                 return Err(refused(FetchError::TooLarge));
             }
-            let mime_type = mime_of(&bytes).filter(|mime| types.contains(mime));
-            let mime_type = mime_type.ok_or_else(|| refused(FetchError::WrongType))?;
+            let mime_type = mime_of(&bytes, types).ok_or_else(|| refused(FetchError::WrongType))?;
             return Ok(Source {
                 bytes: bytes.into(),
                 mime_type: mime_type.into(),
@@ -187,9 +247,48 @@ impl Finder<'_> {
     }
 }
 
-/// What the bytes of a picture begin like.
-fn mime_of(bytes: &[u8]) -> Option<&'static str> {
-    picture::Encoding::of(bytes).map(picture::Encoding::mime_type)
+/// What bytes begin like, of these types.
+fn mime_of(bytes: &[u8], types: &[&'static str]) -> Option<&'static str> {
+    let begins = |at: usize, with: &[u8]| bytes.get(at..at + with.len()) == Some(with);
+    let found = match picture::Encoding::of(bytes) {
+        Some(encoding) => vec![encoding.mime_type()],
+        None if begins(4, b"ftyp") => vec!["video/mp4", "audio/mp4"],
+        None if begins(0, b"\x1a\x45\xdf\xa3") => vec!["video/webm"],
+        None if begins(0, b"RIFF") && begins(8, b"WAVE") => vec!["audio/wav"],
+        None if begins(0, b"fLaC") => vec!["audio/flac"],
+        None if begins(0, b"OggS") => vec!["audio/ogg"],
+        None if begins(0, b"ID3") || begins(0, b"\xff\xfb") => vec!["audio/mpeg"],
+        None => Vec::new(),
+    };
+    found.into_iter().find(|mime| types.contains(mime))
+}
+
+/// What is in a film or a recording, and the folder in which it lies as `input`.
+pub(crate) async fn looked_at(tools: &Tools, path: &str, source: &Source) -> Result<(Scratch, Probe), Error> {
+    let scratch = Scratch::make().map_err(|error| unreadable(path, error))?;
+    let written = tokio::fs::write(scratch.file(INPUT), &source.bytes).await;
+    written.map_err(|error| Error::internal(error.to_string()))?;
+    let probe = tools.probe(&scratch.file(INPUT)).await;
+    Ok((scratch, probe.map_err(|error| unreadable(path, error))?))
+}
+
+/// What a caller is told of something that cannot be read.
+pub(crate) fn unreadable(path: &str, error: StudioError) -> Error {
+    match error {
+        StudioError::Input(what) | StudioError::TooLarge(what) => invalid(path, &what),
+        StudioError::Missing(_) | StudioError::NoFont => {
+            let message =
+                "This service cannot read films and recordings at the moment: a program for that is missing.";
+            Error::new(ErrorCode::ModelUnavailable, message)
+                .with_param(path)
+                .with_source(error.to_string())
+        }
+        StudioError::Failed(..) | StudioError::TooSlow(..) | StudioError::Unfit(_) => {
+            tracing::info!(%error, "what a caller sends cannot be read");
+            invalid(path, "cannot be read")
+        }
+        StudioError::File(error) => Error::internal(error.to_string()),
+    }
 }
 
 /// What was kept for a job; nothing when it is not there any more.

@@ -4,6 +4,7 @@
 //! out, whatever it makes), [`images`], [`videos`], [`templates`], [`outputs`]. [`audio`] has no jobs.
 
 pub mod audio;
+pub mod compose;
 pub mod images;
 mod input;
 pub mod jobs;
@@ -25,6 +26,7 @@ use tollgate_edge::origin::PublicUrl;
 use tollgate_jobs::{Handler, Jobs};
 use utoipa_axum::router::OpenApiRouter;
 
+pub use compose::Recipes;
 pub use jobs::Records;
 pub use making::Studio;
 pub use shelf::Shelf;
@@ -52,6 +54,7 @@ pub struct MediaRoom {
 /// What carries the jobs of this room out.
 pub fn handlers(studio: &Arc<Studio>) -> Vec<Arc<dyn Handler>> {
     vec![
+        Arc::new(compose::Composing::new(studio.clone())),
         Arc::new(making::Making::new(studio.clone(), images::Pictures)),
         Arc::new(making::Making::new(studio.clone(), videos::Films)),
     ]
@@ -62,6 +65,7 @@ pub fn routes() -> OpenApiRouter<MediaRoom> {
     jobs::routes()
         .merge(images::routes())
         .merge(videos::routes())
+        .merge(compose::routes())
         .merge(templates::routes())
         .merge(outputs::routes())
         .merge(audio::routes())

@@ -21,8 +21,9 @@ use tollgate_types::usage::Outcome as Ending;
 use tollgate_types::{Clock, Error, ErrorCode, JobId, JobStatus, StepState, Unit, Usage};
 use tollgate_upstream::{Content, Made, Piece, State, Submitted, UpstreamError};
 
+use crate::compose::Recipes;
 use crate::jobs::unavailable;
-use crate::order::{self, Handle, Kept, Order, Outcome, Part};
+use crate::order::{self, Failure, Handle, Kept, Order, Outcome, Part};
 use crate::shelf::Shelf;
 
 /// How often a submission is tried that was certainly not carried out.
@@ -59,6 +60,8 @@ pub struct Studio {
     pub accounts: Arc<dyn AccountStore>,
     /// The programs that make films.
     pub tools: tollgate_studio::Tools,
+    /// What compositions are like where nobody says it.
+    pub recipes: Recipes,
     /// The time.
     pub clock: Arc<dyn Clock>,
 }
@@ -122,11 +125,23 @@ pub(crate) enum Spoilt {
 }
 
 /// What has become of a step.
-enum Turn {
+pub(crate) enum Turn {
     Done(Part),
     Failed(Error, Ending),
     Cancelled,
     Later(Duration),
+}
+
+impl Part {
+    /// What one submission for so many pieces has consumed: what was made, and the tokens that were reported.
+    pub(crate) fn consumed<C: Craft>(&self, craft: &C, wish: &C::Wish, asked: u32) -> Usage {
+        let withheld = if self.is_blocked { asked } else { 0 };
+        let made = craft.made(wish, &self.pieces, withheld);
+        let reported = self.reported.unwrap_or_default();
+        Unit::MADE
+            .into_iter()
+            .fold(reported, |usage, unit| usage.with(unit, made.get(unit)))
+    }
 }
 
 /// Carries out the jobs of one craft.
@@ -178,18 +193,28 @@ impl Studio {
         Ok(id)
     }
 
-    async fn caller(&self, job: &Job, order_mode: tollgate_storage::KeyMode) -> Result<Caller, Error> {
-        let account = self.accounts.get(job.account).await;
-        let account = account.map_err(|error| unavailable(&error))?;
-        match (account, job.key) {
-            (Some(account), Some(key)) => Ok(Caller {
-                account: Arc::new(account),
-                key,
-                mode: order_mode,
-                compat: Compat::Strict,
-            }),
-            _ => Err(Error::internal(format!("{} has no owner", job.terms.id))),
+    pub(crate) async fn caller(
+        &self,
+        job: &Job,
+        order_mode: tollgate_storage::KeyMode,
+    ) -> Result<Caller, Error> {
+        let caller = Caller::of_job(&*self.accounts, job, order_mode, Compat::Strict).await;
+        caller.map_err(|error| unavailable(&error))
+    }
+}
+
+impl From<Failure> for Turn {
+    fn from(failure: Failure) -> Self {
+        match failure.error() {
+            Some(error) => Turn::Failed(error, failure.ending),
+            None => Turn::Cancelled,
         }
+    }
+}
+
+impl Failure {
+    fn of(error: &UpstreamError) -> Self {
+        Self::new(&told(error), ending(error))
     }
 }
 
@@ -199,21 +224,26 @@ impl<C: Craft> Making<C> {
     }
 
     /// Brings a step to its end, from wherever it is.
-    async fn step(
+    pub(crate) async fn step(
         &self,
-        work: &mut Work,
+        work: &Work,
         order: &Order<C::Wish>,
         number: u32,
         count: u32,
     ) -> tollgate_storage::Result<Turn> {
         let job = work.job().clone();
-        let Some(step) = work.step(number).cloned() else {
+        let Some(step) = work.step(number) else {
             return self.submit(work, order, number, count).await;
         };
         match step.state {
             StepState::Done => {
                 let part = order::open(&self.studio.vault, &job, &step.outcome);
                 Ok(Turn::Done(part.map_err(|error| corrupt(&error))?))
+            }
+            StepState::Failed | StepState::Unknown if !step.outcome.is_empty() => {
+                let failure: Failure =
+                    order::open(&self.studio.vault, &job, &step.outcome).map_err(|error| corrupt(&error))?;
+                Ok(failure.into())
             }
             StepState::Failed if step.attempt < ATTEMPTS => self.submit(work, order, number, count).await,
             StepState::Failed | StepState::Unknown => Ok(Turn::Failed(interrupted(), Ending::Crashed)),
@@ -230,17 +260,47 @@ impl<C: Craft> Making<C> {
                         .send_again(work, order, number, count, &handle.provider)
                         .await;
                 }
-                work.became(number, StepState::Unknown, Vec::new()).await?;
-                Ok(Turn::Failed(interrupted(), Ending::Crashed))
+                let failure = Failure::new(&interrupted(), Ending::Crashed);
+                self.over(work, number, StepState::Unknown, failure).await
             }
         }
     }
 
-    /// Where the call may be sent, and the call.
-    async fn ready(&self, job: &Job, order: &Order<C::Wish>, count: u32) -> Result<(Routed, C::Call), Error> {
+    /// Writes down that a submission has brought nothing, and why: it is not sent again whoever has the job next, and its caller is
+    /// told the same.
+    async fn over(
+        &self,
+        work: &Work,
+        number: u32,
+        state: StepState,
+        failure: Failure,
+    ) -> tollgate_storage::Result<Turn> {
+        let sealed = self.sealed(work.job(), &failure)?;
+        work.became(number, state, sealed).await?;
+        Ok(failure.into())
+    }
+
+    /// Where the call may be sent, and the call; else what becomes of the step.
+    async fn ready(&self, job: &Job, order: &Order<C::Wish>, count: u32) -> Result<(Routed, C::Call), Turn> {
+        self.routed(job, order, count)
+            .await
+            .map_err(|error| match is_passing(&error) {
+                true => Turn::Later(PAUSE),
+                false => Turn::Failed(error, Ending::UpstreamError),
+            })
+    }
+
+    async fn routed(
+        &self,
+        job: &Job,
+        order: &Order<C::Wish>,
+        count: u32,
+    ) -> Result<(Routed, C::Call), Error> {
         let studio = &*self.studio;
         let caller = studio.caller(job, order.head.key_mode()).await?;
-        let mut routed = studio.pipeline.route(&caller, &job.model)?;
+        let mut routed = studio
+            .pipeline
+            .route(&caller, order.head.model.as_deref().unwrap_or(&job.model))?;
         let call = self.craft.call(studio, job, order, count).await?;
         routed.retain_makers(&call)?;
         Ok((routed, call))
@@ -248,7 +308,7 @@ impl<C: Craft> Making<C> {
 
     async fn submit(
         &self,
-        work: &mut Work,
+        work: &Work,
         order: &Order<C::Wish>,
         number: u32,
         count: u32,
@@ -259,8 +319,7 @@ impl<C: Craft> Making<C> {
         let job = work.job().clone();
         let (routed, call) = match self.ready(&job, order, count).await {
             Ok(ready) => ready,
-            Err(error) if is_passing(&error) => return Ok(Turn::Later(PAUSE)),
-            Err(error) => return Ok(Turn::Failed(error, Ending::UpstreamError)),
+            Err(turn) => return Ok(turn),
         };
         let attempt = work.step(number).map_or(0, |step| step.attempt) + 1;
         let Some(route) = routed.candidate(attempt) else {
@@ -275,22 +334,20 @@ impl<C: Craft> Making<C> {
     /// Sends a submission again that may have been sent, to a provider that carries it out once.
     async fn send_again(
         &self,
-        work: &mut Work,
+        work: &Work,
         order: &Order<C::Wish>,
         number: u32,
         count: u32,
         provider: &str,
     ) -> tollgate_storage::Result<Turn> {
         let job = work.job().clone();
-        let ready = self.ready(&job, order, count).await;
-        let (routed, call) = match ready {
+        let (routed, call) = match self.ready(&job, order, count).await {
             Ok(ready) => ready,
-            Err(error) if is_passing(&error) => return Ok(Turn::Later(PAUSE)),
-            Err(error) => return Ok(Turn::Failed(error, Ending::UpstreamError)),
+            Err(turn) => return Ok(turn),
         };
         let Some(route) = routed.candidate_at(provider) else {
-            work.became(number, StepState::Unknown, Vec::new()).await?;
-            return Ok(Turn::Failed(interrupted(), Ending::Crashed));
+            let failure = Failure::new(&interrupted(), Ending::Crashed);
+            return self.over(work, number, StepState::Unknown, failure).await;
         };
         let key = work.key(number);
         self.send(work, order, number, route, &call, &key).await
@@ -298,7 +355,7 @@ impl<C: Craft> Making<C> {
 
     async fn send(
         &self,
-        work: &mut Work,
+        work: &Work,
         order: &Order<C::Wish>,
         number: u32,
         route: &Route,
@@ -334,12 +391,12 @@ impl<C: Craft> Making<C> {
                 Ok(Turn::Later(pause.min(LONGEST_PAUSE)))
             }
             Refusal::Passing | Refusal::Final => {
-                work.became(number, StepState::Failed, Vec::new()).await?;
-                Ok(Turn::Failed(told(&error), ending(&error)))
+                self.over(work, number, StepState::Failed, Failure::of(&error))
+                    .await
             }
             Refusal::Unknown => {
-                work.became(number, StepState::Unknown, Vec::new()).await?;
-                Ok(Turn::Failed(told(&error), ending(&error)))
+                self.over(work, number, StepState::Unknown, Failure::of(&error))
+                    .await
             }
         }
     }
@@ -347,7 +404,7 @@ impl<C: Craft> Making<C> {
     /// Asks until it is made. The wish to cancel is passed on once; what is made all the same is kept.
     async fn follow(
         &self,
-        work: &mut Work,
+        work: &Work,
         order: &Order<C::Wish>,
         number: u32,
         handle: Handle,
@@ -359,6 +416,8 @@ impl<C: Craft> Making<C> {
         let mut wait = first.clamp(SOONEST, FIRST);
         let mut is_withdrawn = false;
         let mut last = String::new();
+        // How far it is said to be never goes back: a graph has several steps, and not every question is answered with it.
+        let mut furthest = None;
         loop {
             let cancelled = work.cancelled().clone();
             let is_cancelled = tokio::select! {
@@ -374,27 +433,40 @@ impl<C: Craft> Making<C> {
             let age = self.studio.clock.now().since(handle.submitted_at);
             let is_late = age > C::CEILING;
             let (phase, percent) = match pipeline.ask::<C::Call>(&job, &provider, &theirs).await {
-                Ok(State::Made(made)) => return self.keep(work, order, number, &provider, made).await,
+                Ok(State::Made(made)) => {
+                    let kept = self.keep(work, order, number, &provider, made).await;
+                    if kept.is_err() && age > GIVEN_UP {
+                        let failure = Failure::new(&not_kept(), Ending::Crashed);
+                        return self.over(work, number, StepState::Unknown, failure).await;
+                    }
+                    return kept;
+                }
                 Ok(State::Blocked) => return self.withheld(work, number, provider).await,
                 Ok(State::Failed(error)) => {
                     tracing::warn!(job.id = %job.terms.id, %provider, %error, "upstream failed");
-                    work.became(number, StepState::Failed, Vec::new()).await?;
-                    return Ok(Turn::Failed(told(&error), ending(&error)));
+                    let failure = Failure::of(&error);
+                    return self.over(work, number, StepState::Failed, failure).await;
                 }
                 Ok(State::Cancelled) => {
-                    work.became(number, StepState::Failed, Vec::new()).await?;
-                    return Ok(Turn::Cancelled);
+                    let failure = Failure::cancelled();
+                    return self.over(work, number, StepState::Failed, failure).await;
+                }
+                // A provider may forget what was withdrawn.
+                Ok(State::Lost) if is_withdrawn => {
+                    let failure = Failure::cancelled();
+                    return self.over(work, number, StepState::Unknown, failure).await;
                 }
                 Ok(State::Lost) => {
                     tracing::warn!(job.id = %job.terms.id, %provider, "upstream has lost what was submitted");
-                    work.became(number, StepState::Unknown, Vec::new()).await?;
-                    return Ok(Turn::Failed(lost(), Ending::UpstreamError));
+                    let failure = Failure::new(&lost(), Ending::UpstreamError);
+                    return self.over(work, number, StepState::Unknown, failure).await;
                 }
                 Ok(_) | Err(_) if is_late => ("unknown".to_owned(), None),
                 Ok(State::Waiting { ahead: Some(ahead) }) => (format!("queued_upstream/{ahead}"), None),
                 Ok(State::Waiting { ahead: None }) => ("queued_upstream".to_owned(), None),
                 Ok(State::Running { percent }) => {
-                    ("running".to_owned(), percent.map(|percent| percent.min(99)))
+                    furthest = furthest.max(percent.map(|percent| percent.min(99)));
+                    ("running".to_owned(), furthest)
                 }
                 Err(error) => {
                     tracing::warn!(job.id = %job.terms.id, %provider, %error, "cannot ask how it goes");
@@ -402,8 +474,8 @@ impl<C: Craft> Making<C> {
                 }
             };
             if age > GIVEN_UP {
-                work.became(number, StepState::Unknown, Vec::new()).await?;
-                return Ok(Turn::Failed(lost(), Ending::Timeout));
+                let failure = Failure::new(&lost(), Ending::Timeout);
+                return self.over(work, number, StepState::Unknown, failure).await;
             }
             let now = format!("{phase} {percent:?}");
             if now != last {
@@ -421,28 +493,37 @@ impl<C: Craft> Making<C> {
     /// Keeps what was made, then says so.
     async fn keep(
         &self,
-        work: &mut Work,
+        work: &Work,
         order: &Order<C::Wish>,
         number: u32,
         provider: &str,
         made: Made,
     ) -> tollgate_storage::Result<Turn> {
         let job = work.job().clone();
+        let is_only_here = work
+            .step(number)
+            .is_some_and(|step| step.state == StepState::Intended);
         tell(work, "fetching", None).await?;
         let first_at = self.studio.clock.now();
         let mut pieces = Vec::with_capacity(made.pieces.len());
         for piece in made.pieces {
             match self.piece(&job, order, provider, piece).await {
                 Ok(kept) => pieces.push(kept),
+                // What was made with its submission cannot be had again.
+                Err(Spoilt::Storage(error)) if is_only_here => {
+                    tracing::error!(job.id = %job.terms.id, %error, "what was made cannot be kept");
+                    let failure = Failure::new(&not_kept(), Ending::Crashed);
+                    return self.over(work, number, StepState::Unknown, failure).await;
+                }
                 Err(Spoilt::Storage(error)) => return Err(error),
                 Err(Spoilt::Missing(error)) => {
-                    work.became(number, StepState::Unknown, Vec::new()).await?;
-                    return Ok(Turn::Failed(told(&error), ending(&error)));
+                    let failure = Failure::of(&error);
+                    return self.over(work, number, StepState::Unknown, failure).await;
                 }
                 Err(Spoilt::Wrong(why)) => {
                     tracing::warn!(job.id = %job.terms.id, %provider, why, "upstream made something else");
-                    work.became(number, StepState::Failed, Vec::new()).await?;
-                    return Ok(Turn::Failed(something_else(), Ending::UpstreamError));
+                    let failure = Failure::new(&something_else(), Ending::UpstreamError);
+                    return self.over(work, number, StepState::Failed, failure).await;
                 }
             }
         }
@@ -458,12 +539,7 @@ impl<C: Craft> Making<C> {
         Ok(Turn::Done(part))
     }
 
-    async fn withheld(
-        &self,
-        work: &mut Work,
-        number: u32,
-        provider: String,
-    ) -> tollgate_storage::Result<Turn> {
+    async fn withheld(&self, work: &Work, number: u32, provider: String) -> tollgate_storage::Result<Turn> {
         let part = Part {
             provider,
             pieces: Vec::new(),
@@ -587,8 +663,9 @@ impl<C: Craft> Making<C> {
                 true => None,
                 false => Some(self.sealed(job, &outcome)?),
             },
-            error: is_blocked.then(|| job_error(&blocked())),
+            error: is_blocked.then(|| JobError::from(&blocked())),
             settlement,
+            parts: Vec::new(),
             events: Vec::new(),
         };
         Ok(Ran::Ended(Box::new(end)))
@@ -614,8 +691,9 @@ impl<C: Craft> Making<C> {
         Ran::Ended(Box::new(JobEnd {
             status,
             result: None,
-            error: error.map(job_error),
+            error: error.map(JobError::from),
             settlement: self.studio.pipeline.conclude(job, &prices, conclusion),
+            parts: Vec::new(),
             events: Vec::new(),
         }))
     }
@@ -664,7 +742,7 @@ impl<C: Craft> Handler for Making<C> {
 }
 
 /// Tells where the work is.
-async fn tell(work: &Work, phase: &str, percent: Option<u8>) -> tollgate_storage::Result<()> {
+pub(crate) async fn tell(work: &Work, phase: &str, percent: Option<u8>) -> tollgate_storage::Result<()> {
     let (word, position) = phase.split_once('/').unwrap_or((phase, ""));
     let body = json!({"phase": word, "progress": percent, "queue_position": position.parse::<u32>().ok()});
     work.tell(Progress {
@@ -686,26 +764,23 @@ fn ending(error: &UpstreamError) -> Ending {
     }
 }
 
-fn is_passing(error: &Error) -> bool {
+pub(crate) fn is_passing(error: &Error) -> bool {
     matches!(error.code, ErrorCode::Overloaded | ErrorCode::ModelUnavailable)
 }
 
-fn job_error(error: &Error) -> JobError {
-    JobError {
-        code: error.code,
-        message: error.message.clone(),
-        param: error.param.clone(),
-    }
-}
-
-fn blocked() -> Error {
+pub(crate) fn blocked() -> Error {
     let message = "What was made was withheld by the content policy. Change the prompt; sending it again will not help.";
     Error::new(ErrorCode::OutputBlocked, message)
 }
 
-fn interrupted() -> Error {
+pub(crate) fn interrupted() -> Error {
     let message =
         "The gateway was stopped while the model was asked. It was not charged. Send the request again.";
+    Error::new(ErrorCode::InternalError, message)
+}
+
+fn not_kept() -> Error {
+    let message = "What was made could not be kept. It was not charged. Send the request again later.";
     Error::new(ErrorCode::InternalError, message)
 }
 
@@ -720,6 +795,6 @@ fn something_else() -> Error {
     Error::new(ErrorCode::UpstreamError, message)
 }
 
-fn corrupt(error: &Error) -> StorageError {
+pub(crate) fn corrupt(error: &Error) -> StorageError {
     StorageError::new(StorageErrorKind::Corrupt, error.to_string())
 }

@@ -7,7 +7,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tollgate_accounts::Vault;
 use tollgate_storage::{Job, KeyMode};
-use tollgate_types::{AccountId, Error, JobId, MediaId, Prices, Timestamp, Usage};
+use tollgate_types::usage::Outcome as Ending;
+use tollgate_types::{AccountId, Error, ErrorCode, JobId, MediaId, Prices, Timestamp, Usage};
 
 /// A request of one kind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -25,14 +26,15 @@ pub(crate) struct Order<T> {
 pub(crate) struct Head {
     /// Where the caller has reached the service.
     pub(crate) origin: String,
-    /// When it was accepted.
-    pub(crate) accepted_at: Timestamp,
     /// `live` or `test`.
     pub(crate) mode: String,
     /// How far the account's test clock was ahead.
     pub(crate) ahead: Duration,
     /// Prices, by their written names, in nano-credits.
     pub(crate) prices: BTreeMap<String, i64>,
+    /// The model that is asked, where it is not the job's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<String>,
     /// What the caller wants to find again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) metadata: Option<BTreeMap<String, String>>,
@@ -79,6 +81,21 @@ pub(crate) struct Part {
     pub(crate) first_at: Timestamp,
 }
 
+/// Why a submission has brought nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub(crate) ending: Ending,
+    /// What the caller is told; none when it was cancelled.
+    told: Option<Told>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Told {
+    code: String,
+    message: String,
+    param: Option<String>,
+}
+
 /// How a submission is asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Handle {
@@ -88,20 +105,61 @@ pub(crate) struct Handle {
     pub(crate) submitted_at: Timestamp,
 }
 
+impl Failure {
+    /// With what the caller is told.
+    pub(crate) fn new(error: &Error, ending: Ending) -> Self {
+        Self {
+            ending,
+            told: Some(Told {
+                code: error.code.as_str().to_owned(),
+                message: error.message.clone(),
+                param: error.param.clone(),
+            }),
+        }
+    }
+
+    /// It was cancelled.
+    pub(crate) fn cancelled() -> Self {
+        Self {
+            ending: Ending::Cancelled,
+            told: None,
+        }
+    }
+
+    /// What the caller is told; none when it was cancelled.
+    pub(crate) fn error(&self) -> Option<Error> {
+        let told = self.told.as_ref()?;
+        let code = ErrorCode::ALL.iter().find(|code| code.as_str() == told.code);
+        let mut error = Error::new(code.copied().unwrap_or(ErrorCode::InternalError), &*told.message);
+        error.param.clone_from(&told.param);
+        Some(error)
+    }
+}
+
 impl Head {
     /// Prices as they were when the order was accepted.
     pub(crate) fn agreed(&self) -> Prices {
-        let entries = self.prices.iter();
-        entries.fold(Prices::default(), |prices, (name, nanos)| {
-            let price = tollgate_types::Credits::from_nanos(*nanos);
-            prices.with_named(name, price).unwrap_or(prices)
-        })
+        agreed(&self.prices)
     }
 
     /// Whether a test key has asked for it.
     pub(crate) fn key_mode(&self) -> KeyMode {
         KeyMode::parse(&self.mode).unwrap_or(KeyMode::Live)
     }
+}
+
+/// Prices by their written names, in nano-credits.
+pub(crate) fn listed(prices: &Prices) -> BTreeMap<String, i64> {
+    let listed = prices.entries().map(|(name, price)| (name, price.nanos()));
+    listed.collect()
+}
+
+/// Prices that were written down.
+pub(crate) fn agreed(listed: &BTreeMap<String, i64>) -> Prices {
+    let price = |nanos: &i64| tollgate_types::Credits::from_nanos(*nanos);
+    listed.iter().fold(Prices::default(), |prices, (name, nanos)| {
+        prices.with_named(name, price(nanos)).unwrap_or(prices)
+    })
 }
 
 /// Seals something of a job.

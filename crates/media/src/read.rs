@@ -117,6 +117,20 @@ impl Members {
             .transpose()
     }
 
+    /// A number within bounds.
+    pub(crate) fn decimal(
+        &mut self,
+        name: &'static str,
+        (least, most): (f64, f64),
+    ) -> Result<Option<f64>, Error> {
+        let Some(value) = self.take(name) else {
+            return Ok(None);
+        };
+        let number = value.as_f64().filter(|number| (least..=most).contains(number));
+        let refused = || invalid(name, &format!("is a number from {least} to {most}"));
+        number.map(Some).ok_or_else(refused)
+    }
+
     /// A text, or a list of texts: `most` at the most.
     pub(crate) fn texts(&mut self, name: &'static str, most: usize) -> Result<Vec<(String, String)>, Error> {
         let items = match self.take(name) {
@@ -180,6 +194,31 @@ impl Members {
         );
         Err(Error::new(ErrorCode::UnknownParameter, message).with_param(shown))
     }
+}
+
+/// Reads the members of an object within another. What is wrong is told with the whole path.
+pub(crate) fn nested<T>(
+    path: &str,
+    value: Value,
+    read: impl FnOnce(&mut Members) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let Value::Object(object) = value else {
+        return Err(invalid(path, "is an object"));
+    };
+    let mut members = Members::of(object);
+    let read = read(&mut members).and_then(|value| members.end().map(|()| value));
+    read.map_err(|error| below(path, error))
+}
+
+fn below(path: &str, mut error: Error) -> Error {
+    if let Some(param) = error.param.take() {
+        let whole = format!("{path}.{param}");
+        error.message = error
+            .message
+            .replacen(&format!("'{param}'"), &format!("'{whole}'"), 1);
+        error.param = Some(whole);
+    }
+    error
 }
 
 /// A value that is outside what the format allows.

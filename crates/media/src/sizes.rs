@@ -154,11 +154,25 @@ fn exact(text: &str, model: &MediaEntry) -> Result<Resolved, Error> {
 
 /// The size whose shape is most like this one.
 fn nearest(shape: (u32, u32), sizes: &[String]) -> Option<Size> {
-    let log = |width: u32, height: u32| (f64::from(width) / f64::from(height)).ln();
-    let wanted = log(shape.0, shape.1);
-    let far = |size: &Size| (log(size.width, size.height) - wanted).abs();
     let sizes = sizes.iter().filter_map(|text| size(text));
-    sizes.min_by(|one, other| far(one).total_cmp(&far(other)))
+    nearest_of(shape, sizes, |size| (size.width, size.height))
+}
+
+/// The ratio that is most like this shape.
+pub(crate) fn nearest_ratio(ratios: &[String], shape: (u32, u32)) -> Option<&String> {
+    let shapes = ratios.iter().filter_map(|text| Some((text, parse_ratio(text)?)));
+    nearest_of(shape, shapes, |(_, ratio)| *ratio).map(|(text, _)| text)
+}
+
+fn nearest_of<T>(
+    shape: (u32, u32),
+    among: impl Iterator<Item = T>,
+    shape_of: impl Fn(&T) -> (u32, u32),
+) -> Option<T> {
+    let log = |(width, height): (u32, u32)| (f64::from(width) / f64::from(height.max(1))).ln();
+    let wanted = log(shape);
+    let far = |one: &T| (log(shape_of(one)) - wanted).abs();
+    among.min_by(|one, other| far(one).total_cmp(&far(other)))
 }
 
 #[cfg(test)]

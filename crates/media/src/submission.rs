@@ -13,7 +13,7 @@ use tollgate_types::{Error, ErrorCode};
 
 use crate::MediaRoom;
 use crate::input::Finder;
-use crate::order::Head;
+use crate::order::{Head, listed};
 use crate::read::invalid;
 
 /// A request, and who sends it.
@@ -58,26 +58,15 @@ impl Asked<'_> {
         template: Option<&Template>,
         kind: ModelKind,
     ) -> Result<Routed, Error> {
-        let pipeline = &self.room.studio.pipeline;
         let usual;
         let name = match named {
             Some(name) => name,
             None => {
-                let snapshot = pipeline.catalog.current();
-                let visible = if self.caller.is_test() {
-                    snapshot.for_tests()
-                } else {
-                    &snapshot
-                };
-                let found = match template {
-                    Some(template) => visible.recommended(template),
-                    None => visible.usual(kind),
-                };
-                usual = found.map(|model| model.id.clone());
+                usual = self.usual(template, kind);
                 usual.as_deref().ok_or_else(no_model)?
             }
         };
-        let routed = pipeline.route(&self.caller, name)?;
+        let routed = self.room.studio.pipeline.route(&self.caller, name)?;
         if routed.model.kind != kind {
             return Err(wrong_kind());
         }
@@ -87,13 +76,30 @@ impl Asked<'_> {
         }
     }
 
+    /// The id of the model that serves who names none.
+    pub(crate) fn usual(&self, template: Option<&Template>, kind: ModelKind) -> Option<Arc<str>> {
+        let snapshot = self.room.studio.pipeline.catalog.current();
+        let visible = match self.caller.is_test() {
+            true => snapshot.for_tests(),
+            false => &snapshot,
+        };
+        let found = match template {
+            Some(template) => visible.recommended(template),
+            None => visible.usual(kind),
+        };
+        found.map(|model| model.id.clone())
+    }
+
     /// Refuses an address that could not be posted to.
     pub(crate) fn check_webhook(&self, url: Option<&str>) -> Result<(), Error> {
         url.map_or(Ok(()), |url| self.room.studio.webhooks.check(url))
     }
 
     /// Refuses what the content policy forbids.
-    pub(crate) async fn check_texts(&self, texts: [&Option<String>; 2]) -> Result<(), Error> {
+    pub(crate) async fn check_texts(
+        &self,
+        texts: impl IntoIterator<Item = &Option<String>>,
+    ) -> Result<(), Error> {
         let policy = self.room.studio.pipeline.policy();
         match policy.filter(|policy| policy.inspects_input()) {
             Some(policy) => {
@@ -132,13 +138,12 @@ impl Asked<'_> {
 
     /// What is kept of every request.
     pub(crate) fn head(&self, model: &Model, metadata: Option<BTreeMap<String, String>>) -> Head {
-        let prices = model.prices.entries().map(|(name, price)| (name, price.nanos()));
         Head {
             origin: self.origin.clone(),
-            accepted_at: self.ctx.accepted_at,
             mode: self.caller.mode.as_str().to_owned(),
             ahead: self.caller.account.test_clock.unwrap_or_default(),
-            prices: prices.collect(),
+            prices: listed(&model.prices),
+            model: None,
             metadata,
         }
     }

@@ -208,7 +208,7 @@ impl Pipeline {
 
 impl Routed {
     /// What a call may consume, with what the gateway adds to it.
-    fn demand(&self, asked: Demand) -> Demand {
+    pub fn demand(&self, asked: Demand) -> Demand {
         match &self.structured {
             Some(structured) => structured.demand(asked),
             None => asked,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tollgate_billing::{CountedText, Demand, quote};
-use tollgate_types::Tokenizer;
+use tollgate_types::{Error, Tokenizer};
 use tollgate_upstream::UpstreamError;
 
 use crate::Pipeline;
@@ -51,6 +51,20 @@ impl Pipeline {
                 None
             }
         }
+    }
+
+    /// Counts each of these texts, however long they are.
+    pub async fn count_each(&self, tokenizer: Tokenizer, texts: Vec<String>) -> Result<Vec<u64>, Error> {
+        let unable = |what: &str| Error::internal(format!("cannot count tokens: {what}"));
+        let room = self.counting.acquire().await;
+        let _room = room.map_err(|error| unable(&error.to_string()))?;
+        let counting = self.calls.spawn_blocking(move || {
+            let texts = texts.iter();
+            texts
+                .map(|text| tollgate_tokens::count(tokenizer, text))
+                .collect()
+        });
+        counting.await.map_err(|error| unable(&error.to_string()))
     }
 
     /// Asks the provider that would be tried first how many tokens the input of a call is. Nothing is held and nothing is

@@ -96,7 +96,7 @@ impl Pipeline {
     }
 
     /// Full jitter: anything from nothing to the doubled wait.
-    fn jittered(&self, first: Duration, attempt: u32) -> Duration {
+    pub(crate) fn jittered(&self, first: Duration, attempt: u32) -> Duration {
         let longest = first
             .saturating_mul(1 << attempt.saturating_sub(1).min(16))
             .min(self.settings.retries.backoff_cap);

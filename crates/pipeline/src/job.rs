@@ -2,18 +2,23 @@
 //! worker goes through all of them, with the hold that there is, and what would settle it is kept for the end of the job.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
+use tollgate_accounts::Limiter;
+use tollgate_billing::quote::{Quote, quote};
+use tollgate_billing::{FixedTerms, Hold, HoldRequest};
 use tollgate_jobs::Jobs;
 use tollgate_storage::{
-    AuditVisitor, Balance, Grant, HoldOutcome, Job, LedgerStore, NewHold, NewJob, Resolution, Result,
-    Settlement, Spendable, StorageError, StorageErrorKind,
+    AuditVisitor, Balance, Budget, Counters, Decision, Grant, HoldOutcome, Job, LedgerStore, NewHold, NewJob,
+    Resolution, Result, Settlement, Spendable, StorageError, StorageErrorKind,
 };
-use tollgate_types::{AccountId, Credits, Prices, Timestamp};
+use tollgate_types::money::Discount;
+use tollgate_types::{AccountId, Credits, Error, PriceVersion, Prices, Timestamp};
 
 use crate::Pipeline;
-use crate::admit::Admission;
+use crate::admit::{Admission, CallRequest};
 use crate::route::Routed;
 
 impl Pipeline {
@@ -21,6 +26,21 @@ impl Pipeline {
     pub fn accepting(&self, jobs: Arc<Jobs>, job: NewJob) -> Arc<Pipeline> {
         let inner = self.ledger.clone();
         self.with_ledger(Arc::new(Accepting { inner, jobs, job }))
+    }
+
+    /// Accepts a job on which several models work, with a hold of what they may cost together. 422 when that is more than the
+    /// caller allows, 402 when it is more than the account has; neither hold nor job is there then.
+    pub async fn accept_job(
+        &self,
+        jobs: Arc<Jobs>,
+        job: NewJob,
+        hold: &HoldRequest,
+        terms: FixedTerms,
+        amount: Credits,
+    ) -> std::result::Result<(), Error> {
+        let inner = self.ledger.clone();
+        let accepting = Accepting { inner, jobs, job };
+        Hold::take_amount(&accepting, hold, terms, amount).await
     }
 
     /// A pipeline whose one call is this job; what settles it is asked for afterwards.
@@ -35,6 +55,25 @@ impl Pipeline {
     }
 }
 
+impl Pipeline {
+    /// A pipeline whose one call is a line of this batch, priced as one; what settles it is asked for afterwards. Lines are outside of
+    /// tokens per minute.
+    pub fn carrying_out_line(&self, job: &Job) -> (Arc<Pipeline>, Arc<Settled>) {
+        let (pipeline, settled) = self.carrying_out(job);
+        let limiter = Limiter::new(Arc::new(NoLimits), u32::MAX, u64::MAX);
+        let pipeline = Pipeline {
+            limiter: Arc::new(limiter),
+            ..Pipeline::clone(&pipeline)
+        };
+        (Arc::new(pipeline), settled)
+    }
+
+    /// The most that a call can cost, whoever pays it.
+    pub fn bound<C>(&self, routed: &Routed, request: &CallRequest<C>) -> Quote {
+        quote(&routed.model, &routed.demand(request.demand))
+    }
+}
+
 impl<C> Admission<C> {
     /// Leaves the call to a worker, which reserves its tokens when it makes it.
     pub async fn leave(self, pipeline: &Pipeline) {
@@ -44,9 +83,16 @@ impl<C> Admission<C> {
 
 impl Routed {
     /// The prices that were agreed when the job was accepted.
-    pub fn agree(&mut self, job: &Job, prices: Prices) {
+    pub fn agree(&mut self, version: PriceVersion, prices: Prices) {
         let mut model = (*self.model).clone();
-        (model.prices, model.price_version) = (prices, job.price_version);
+        (model.prices, model.price_version) = (prices, version);
+        self.model = Arc::new(model);
+    }
+
+    /// The prices of a line of a batch, by the same list.
+    pub fn as_line(&mut self) {
+        let mut model = (*self.model).clone();
+        model.prices = model.prices.at(Discount::BATCH);
         self.model = Arc::new(model);
     }
 }
@@ -96,6 +142,38 @@ struct CarryingOut {
     inner: Arc<dyn LedgerStore>,
     held: Credits,
     settled: Arc<Settled>,
+}
+
+/// Counts nothing and refuses nothing.
+struct NoLimits;
+
+#[async_trait]
+impl Counters for NoLimits {
+    async fn admit(&self, _: AccountId, _: Budget, limit: u32) -> Result<Decision> {
+        Ok(unlimited(u64::from(limit)))
+    }
+
+    async fn reserve(&self, _: AccountId, _: u64, limit: u64) -> Result<Decision> {
+        Ok(unlimited(limit))
+    }
+
+    async fn correct(&self, _: AccountId, _: u64, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    async fn peek(&self, _: AccountId, _: Budget, rpm: u32, tpm: u64) -> Result<(Decision, Decision)> {
+        Ok((unlimited(u64::from(rpm)), unlimited(tpm)))
+    }
+}
+
+fn unlimited(limit: u64) -> Decision {
+    Decision {
+        allowed: true,
+        limit,
+        remaining: limit,
+        reset: Duration::ZERO,
+        retry_after: Duration::ZERO,
+    }
 }
 
 /// What neither of them is for.

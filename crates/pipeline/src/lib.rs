@@ -9,6 +9,7 @@
 pub mod admit;
 mod ceiling;
 pub mod counting;
+pub mod decide;
 pub mod dispatch;
 pub mod embed;
 mod generate;
@@ -40,6 +41,7 @@ use tollgate_storage::LedgerStore;
 use tollgate_types::Clock;
 
 pub use admit::{Admission, CallRequest};
+pub use decide::{DecideCall, Decided, DecisionInput, NamedProfile};
 pub use embed::Embedded;
 pub use health::Health;
 pub use making::{Conclusion, MakerCall};
@@ -80,6 +82,8 @@ pub struct Pipeline {
     drains: Arc<Semaphore>,
     counting: Arc<Semaphore>,
     meters: Arc<meters::Meters>,
+    /// What models prefer whatever they are asked.
+    priors: Arc<decide::Priors>,
 }
 
 impl Pipeline {
@@ -111,6 +115,7 @@ impl Pipeline {
             drains,
             counting: Arc::new(counting::room()),
             meters: Arc::new(meters::Meters::new()),
+            priors: Arc::new(decide::Priors::default()),
         }
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tollgate_billing::{Verdict, charge};
-use tollgate_storage::{Job, Settlement};
+use tollgate_billing::{Charge, Verdict, charge};
+use tollgate_storage::{Job, Settlement, UsagePart};
 use tollgate_types::usage::Outcome;
-use tollgate_types::{Error, ErrorCode, Prices, Timestamp, Usage};
+use tollgate_types::{Credits, Error, ErrorCode, Prices, Timestamp, Usage};
 use tollgate_upstream::{
     ContentStream, FetchRequest, ImageCall, Maker, MediaKind, Provider, State, Submitted, UpstreamCause,
     UpstreamError, UpstreamErrorKind, VideoCall,
@@ -256,7 +256,43 @@ impl Pipeline {
             estimated: false,
             outcome: conclusion.outcome,
         };
-        let charge = charge(prices, &verdict, job.held);
+        self.resolve(job, charge(prices, &verdict, job.held), conclusion)
+    }
+
+    /// How the hold of a job is resolved on which several models worked: what they cost together, as far as it was held.
+    pub fn conclude_parts(
+        &self,
+        job: &Job,
+        parts: &[UsagePart],
+        outcome: Outcome,
+        first_at: Option<Timestamp>,
+        ahead: Duration,
+    ) -> Settlement {
+        let cost = parts.iter().fold(Credits::ZERO, |sum, part| {
+            sum.checked_add(part.cost).unwrap_or(Credits::MAX)
+        });
+        let usage = parts
+            .iter()
+            .fold(Usage::ZERO, |usage, part| usage.plus(&part.usage));
+        let amount = cost.min(job.held);
+        let charge = Charge {
+            amount,
+            overrun: cost.saturating_sub(amount),
+            usage,
+            estimated: false,
+            outcome,
+        };
+        let conclusion = Conclusion {
+            usage,
+            outcome,
+            provider: only_provider(parts),
+            first_at,
+            ahead,
+        };
+        self.resolve(job, charge, conclusion)
+    }
+
+    fn resolve(&self, job: &Job, charge: Charge, conclusion: Conclusion) -> Settlement {
         self.meters.record(&charge);
         Settlement {
             hold: job.hold,
@@ -275,6 +311,16 @@ impl Pipeline {
     fn known(&self, name: &str) -> Result<Arc<dyn Provider>, UpstreamError> {
         let gone = || UpstreamError::connect(format!("the provider '{name}' is not configured any more"));
         self.providers.get(name).ok_or_else(gone)
+    }
+}
+
+/// Who carried every part out; empty when there are several, or none.
+fn only_provider(parts: &[UsagePart]) -> Arc<str> {
+    match parts {
+        [first, rest @ ..] if rest.iter().all(|part| part.provider == first.provider) => {
+            first.provider.clone()
+        }
+        _ => "".into(),
     }
 }
 

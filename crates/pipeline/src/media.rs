@@ -14,7 +14,9 @@ use tollgate_billing::{Demand, Hold};
 use tollgate_storage::{FileError, FileSource};
 use tollgate_types::generate::{File, GenerateRequest, Part, Stored};
 use tollgate_types::{AccountId, Error, ErrorCode, Retry};
-use tollgate_upstream::{EmbedCall, FetchError, FetchRequest, Fetcher, MediaKind, ModerationCall, TextCall};
+use tollgate_upstream::{
+    EmbedCall, FetchError, FetchRequest, Fetcher, Gauge, MediaKind, ModerationCall, TextCall,
+};
 
 use crate::Pipeline;
 use crate::admit::CallRequest;
@@ -34,6 +36,8 @@ pub struct MediaSources {
     pub fetcher: Arc<dyn Fetcher>,
     /// Reads what they have uploaded and name by its id.
     pub files: Arc<dyn FileSource>,
+    /// Looks into what they send.
+    pub gauge: Arc<dyn Gauge>,
 }
 
 /// A call whose caller may name media instead of sending them.
@@ -307,7 +311,7 @@ fn put(request: &mut GenerateRequest, wanted: &Wanted, found: Found, demand: &mu
     });
 }
 
-fn refusal(param: &str, what: impl std::fmt::Display) -> Error {
+pub(crate) fn refusal(param: &str, what: impl std::fmt::Display) -> Error {
     Error::new(ErrorCode::InvalidParameter, format!("'{param}' {what}.")).with_param(param)
 }
 

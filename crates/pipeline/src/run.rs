@@ -20,6 +20,7 @@ use tollgate_upstream::{
 
 use crate::Pipeline;
 use crate::admit::Admission;
+use crate::decide::{DecideCall, Decided};
 use crate::dispatch::{Dispatched, Failure, total_timeout};
 use crate::embed::Embedded;
 use crate::meter::Meter;
@@ -80,6 +81,14 @@ impl Pipeline {
 
     /// Turns texts into vectors, in the same way.
     pub async fn embed(self: &Arc<Self>, admission: Admission<EmbedCall>) -> Result<Served<Embedded>, Error> {
+        self.operate(admission).await
+    }
+
+    /// Answers questions about a state, in the same way.
+    pub async fn decide(
+        self: &Arc<Self>,
+        admission: Admission<DecideCall>,
+    ) -> Result<Served<Decided>, Error> {
         self.operate(admission).await
     }
 

@@ -10,7 +10,6 @@ use tokio::sync::mpsc::{self, Sender};
 use tokio::time::{Instant, sleep_until, timeout};
 use tollgate_billing::{Charge, Ending, verdict};
 use tollgate_types::generate::{Choice, GenerateResponse, Part};
-use tollgate_types::money::Discount;
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Credits, Error, Usage};
 use tollgate_upstream::{ChunkKind, Payload, TextChunk, TextStream, UpstreamError};
@@ -111,6 +110,14 @@ impl Pump<'_> {
         }
         let mut tick = std::pin::pin!(sleep_until(self.next_tick()));
         let mut had_caller = self.caller.is_some();
+        // Whoever leaves while the upstream is silent is not waited for.
+        let caller = self.caller.clone();
+        let mut left = std::pin::pin!(async move {
+            match caller {
+                Some(caller) => caller.closed().await,
+                None => std::future::pending().await,
+            }
+        });
         loop {
             if self.caller.is_none() && !self.may_drain() {
                 return End::Cut;
@@ -134,6 +141,7 @@ impl Pump<'_> {
                         return end;
                     }
                 }
+                () = &mut left, if self.caller.is_some() => self.give_up_caller(),
                 () = &mut tick => {
                     if let Some(end) = self.on_tick().await {
                         return end;
@@ -177,7 +185,7 @@ impl Pump<'_> {
 
     fn passes_ceiling(&mut self, chunk: &TextChunk) -> bool {
         let prices = &self.admission.hold.terms().prices;
-        let cost = |usage: &Usage| prices.cost(usage, Discount::NONE);
+        let cost = |usage: &Usage| prices.cost(usage);
         let ceiling = self.ceiling.as_mut().filter(|_| chunk.kind != ChunkKind::End);
         ceiling.is_some_and(|ceiling| ceiling.is_passed_by(chunk, cost))
     }

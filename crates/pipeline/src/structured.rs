@@ -11,7 +11,7 @@ use tollgate_types::generate::{
     Choice, FinishReason, GenerateRequest, GenerateResponse, Message, Part, ResponseFormat, Role,
 };
 use tollgate_types::{Error, ErrorCode, Format, Usage};
-use tollgate_upstream::{Payload, TextAnswer};
+use tollgate_upstream::{Payload, Provider, TextAnswer, TextProvider};
 
 use crate::Pipeline;
 use crate::admit::Admission;
@@ -19,6 +19,7 @@ use crate::dispatch::{Dispatched, Failure};
 use crate::generate::Started;
 use crate::operation::Completed;
 use crate::owned::Caller;
+use crate::route::Routed;
 
 /// Bytes of an answer that is shown to the model again.
 const SHOWN_ANSWER: usize = 16 * 1024;
@@ -53,6 +54,58 @@ pub struct Structured {
     /// `None` for any JSON object.
     schema: Option<Validator>,
     instruction: String,
+}
+
+impl Routed {
+    /// Keeps the candidates that force the shape that a request's answer must have. When there is none, the request is changed
+    /// so that its model is told in words, and the pipeline looks at the answer. Answers whether it was changed.
+    pub fn shape(&mut self, request: &mut GenerateRequest) -> Result<bool, Error> {
+        let forces = |text: &dyn TextProvider| text.forces(&request.response_format);
+        if self.retain(|provider| provider.text().is_some_and(forces)) {
+            return Ok(false);
+        }
+        let refusal = |code, message: String, param| Error::new(code, message).with_param(param);
+        if request.n > 1 {
+            let message = "'n' must be 1 for this model when the answer must have a shape.".to_owned();
+            return Err(refusal(ErrorCode::UnsupportedParameter, message, "n"));
+        }
+        let structured = Structured::new(&request.response_format).map_err(|why| {
+            let message = format!("'response_format' has a schema that cannot be used: {why}.");
+            refusal(ErrorCode::InvalidParameter, message, "response_format")
+        })?;
+        let Some(structured) = structured else {
+            return Ok(false);
+        };
+        structured.tell(request);
+        request.response_format = nearest(&request.response_format, self);
+        carry(self, request)?;
+        self.structured = Some(Arc::new(structured));
+        Ok(true)
+    }
+}
+
+/// What can be forced of a shape: that an object is JSON at all.
+fn nearest(format: &ResponseFormat, routed: &Routed) -> ResponseFormat {
+    let is_object = match format {
+        ResponseFormat::JsonSchema { schema, .. } => schema.get("type").is_some_and(|kind| kind == "object"),
+        ResponseFormat::JsonObject | ResponseFormat::Text => true,
+    };
+    match is_object && routed.all_force(&ResponseFormat::JsonObject) {
+        true => ResponseFormat::JsonObject,
+        false => ResponseFormat::Text,
+    }
+}
+
+/// Keeps the candidates that the changed request can be told, whichever format they take.
+fn carry(routed: &mut Routed, request: &GenerateRequest) -> Result<(), Error> {
+    let carries = |provider: &dyn Provider| provider.text().map(|text| text.carry(request));
+    if routed.retain(|provider| matches!(carries(provider), Some(Ok(_)))) {
+        return Ok(());
+    }
+    match routed.first_provider().and_then(carries) {
+        Some(Err(error)) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 impl Structured {

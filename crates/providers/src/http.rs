@@ -12,6 +12,7 @@ mod endpoint;
 mod failure;
 mod plain;
 mod request;
+mod socket;
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use connect::{TlsConnector, TlsRoots};
 pub use endpoint::{BaseUrl, Credential, Endpoint, EndpointError};
 pub(crate) use endpoint::{Variant, escape};
 pub(crate) use request::RequestBody;
+pub(crate) use socket::Socket;
 
 /// The most that is kept of a connection's unread head or body, and so the largest response head.
 const READ_BUFFER: usize = 64 * 1024;

@@ -10,6 +10,7 @@ pub mod bedrock;
 mod comfyui;
 mod counted;
 mod crossing;
+mod deciding;
 pub mod discover;
 pub mod egress;
 mod fal;

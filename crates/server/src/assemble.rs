@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use secrecy::SecretString;
-use tollgate_catalog::{CatalogInput, EnabledProvider, PricesEntry, Snapshot, load};
+use tollgate_catalog::{
+    COMPOSITION, CatalogInput, EnabledProvider, PricesEntry, Snapshot, composition_version, load,
+};
 use tollgate_pipeline::Policy;
 use tollgate_providers::registry::{self, ProviderConfig};
 use tollgate_providers::{HttpClient, HttpSettings, discover};
 use tollgate_storage::PriceRecord;
-use tollgate_types::{Credits, Timestamp};
+use tollgate_types::{Credits, Prices, Timestamp};
 use tollgate_upstream::Provider;
 
 use crate::config::effective::shown_address;
@@ -263,6 +265,12 @@ pub fn price_records(snapshot: &Snapshot, now: Timestamp) -> Vec<PriceRecord> {
         prices: model.prices,
         created_at: now,
     };
-    let models = snapshot.models().iter();
-    models.chain(snapshot.for_tests().models()).map(record).collect()
+    let models = snapshot.models().iter().chain(snapshot.for_tests().models());
+    let composition = PriceRecord {
+        version: composition_version(),
+        model: COMPOSITION.to_owned(),
+        prices: Prices::free(),
+        created_at: now,
+    };
+    models.map(record).chain([composition]).collect()
 }

@@ -55,7 +55,7 @@ async fn renew(domains: &Domains, with_test_clocks: &[Account]) {
 }
 
 /// What others have a part in, and may keep waiting: balances are filled up, plans are kept as the payment provider has them,
-/// accounts are told what they want to know, and media whose time is over are deleted.
+/// accounts are told what they want to know, and media and files whose time is over are deleted.
 pub async fn reach_out(domains: &Domains) {
     if let Some(top_ups) = &domains.top_ups {
         top_ups.fill_up().await;
@@ -64,6 +64,9 @@ pub async fn reach_out(domains: &Domains) {
     domains.notices.tell().await;
     if let Err(error) = delete_media(domains).await {
         tracing::warn!(%error, "cannot delete media whose time is over");
+    }
+    if let Err(error) = domains.files.sweep().await {
+        tracing::warn!(%error, "cannot delete files that are not there any more");
     }
 }
 
@@ -83,7 +86,7 @@ pub async fn delete_media(domains: &Domains) -> Result<()> {
     }
 }
 
-/// Forgets what this node remembers of the database whenever that changes there. Never returns.
+/// Forgets what this node remembers of the database whenever that changes there, and hears what becomes of jobs. Never returns.
 pub async fn hear_news(domains: &Domains) {
     const HEARD: &str = "tollgate_news_total";
     metrics::describe_counter!(
@@ -91,10 +94,19 @@ pub async fn hear_news(domains: &Domains) {
         "Changes that this node was told of, by what they are about"
     );
     let mut reader = domains.storage.news.subscribe();
+    let mut jobs = domains.storage.news.subscribe_to_jobs();
     loop {
-        let news = reader.next().await;
-        domains.keys.hear(news);
-        metrics::counter!(HEARD, "kind" => news.kind()).increment(1);
+        let kind = tokio::select! {
+            news = reader.next() => {
+                domains.keys.hear(news);
+                news.kind()
+            }
+            news = jobs.next() => {
+                domains.jobs.hear(news);
+                news.kind()
+            }
+        };
+        metrics::counter!(HEARD, "kind" => kind).increment(1);
     }
 }
 

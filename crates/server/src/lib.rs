@@ -1,15 +1,17 @@
 //! The one place where everything meets: settings, wiring, listeners, reload, shutdown, and the commands of operators.
 //!
-//! Suggested reading order: [`config`], [`wiring`], [`router`], [`listen`], [`serve`], [`control`], [`admin`].
+//! Suggested reading order: [`config`], [`wiring`], [`router`], [`listen`], [`serve`], [`worker`], [`control`], [`admin`].
 
 pub mod admin;
 pub mod assemble;
+mod background;
 mod chores;
 pub mod config;
 pub mod control;
 mod counters;
 pub mod doctor;
 pub mod documentation;
+mod gauge;
 pub mod listen;
 mod mail;
 mod media;
@@ -26,5 +28,6 @@ pub mod shutdown;
 pub mod telemetry;
 pub mod time;
 pub mod wiring;
+pub mod worker;
 
 pub use config::{Config, ConfigError, Flags};

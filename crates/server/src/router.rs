@@ -35,6 +35,7 @@ use crate::documentation::{self, Security};
         (name = "Videos", description = "Films"),
         (name = "Templates", description = "Prompts for pictures and films that are known to work"),
         (name = "Audio", description = "Speech, and transcripts of recordings"),
+        (name = "Files", description = "What is uploaded once and named by its id"),
         (name = "Jobs", description = "Work that goes on after its request was answered, and what it has made"),
         (name = "Models", description = "The catalog"),
         (name = "Account", description = "Usage and spend")
@@ -75,16 +76,21 @@ pub fn router(
     fn plain<S: Clone + Send + Sync + 'static>(routes: OpenApiRouter<S>, state: S) -> Router {
         routes.split_for_parts().0.with_state(state)
     }
-    Router::new()
-        .route("/healthz", get(|| async { Json(json!({"status": "ok"})) }))
-        .route("/readyz", get(ready))
-        .with_state(health)
+    self::health(health)
         .merge(plain(tollgate_inference::routes(), inference))
         .merge(plain(tollgate_media::routes(), media))
         .merge(plain(tollgate_console::routes(), console))
         .merge(documentation::routes(document(), support))
         .fallback(shell::not_found)
         .method_not_allowed_fallback(shell::method_not_allowed)
+}
+
+/// The probes.
+pub fn health(health: Health) -> Router {
+    Router::new()
+        .route("/healthz", get(|| async { Json(json!({"status": "ok"})) }))
+        .route("/readyz", get(ready))
+        .with_state(health)
 }
 
 async fn ready(State(health): State<Health>) -> Response {

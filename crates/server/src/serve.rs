@@ -14,12 +14,13 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tollgate_accounts::KeyWish;
 use tollgate_console::Console;
 use tollgate_edge::websocket::Sessions;
 use tollgate_edge::{AccessLog, Idempotency, OperatorGate, PublicUrl, Shell};
 use tollgate_inference::Inference;
 use tollgate_media::MediaRoom;
-use tollgate_storage::{Compat, Grant, KeyMode, LotKind, LotTerms, NoFiles};
+use tollgate_storage::{Grant, LotKind, LotTerms};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
 
@@ -32,16 +33,12 @@ use crate::listen::{App, ListenSettings, Workers};
 use crate::router::Health;
 use crate::shutdown::{Stop, StopSignals};
 use crate::wiring::{self, Domains, Services};
-use crate::{chores, reload, router, secrets, self_test, telemetry};
+use crate::{background, chores, reload, router, secrets, self_test, telemetry};
 
 /// Credits of the account that the first start makes.
 const FIRST_CREDITS: i64 = 10;
-/// Between two looks for holds that nobody resolved.
-const SWEEP_EVERY: Duration = Duration::from_secs(30);
-/// Between two rounds of what payment providers and those who are told something have a part in.
-const REACH_OUT_EVERY: Duration = Duration::from_secs(30);
 /// How long calls may take after the second signal.
-const HASTY_STOP: Duration = Duration::from_secs(5);
+pub(crate) const HASTY_STOP: Duration = Duration::from_secs(5);
 
 /// Serves until a signal asks to stop. Blocks.
 pub fn run(flags: &Flags, config: Config) -> Result<()> {
@@ -72,7 +69,7 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     let domains = Arc::new(wiring::serving_domains(&config).await?);
     secrets::make_private_dir(&config.data)?;
     self_test::prove(&domains).await?;
-    let services = wiring::services(&config, domains.clone(), http, Arc::new(NoFiles));
+    let services = wiring::services(&config, domains.clone(), http, domains.files.clone());
     let services = Arc::new(services);
     reload::install(&services, assembled).await?;
     chores::sweep(&domains).await;
@@ -89,12 +86,16 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     let first_key = first_start(&config, &domains).await?;
     let (stop, draining) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
     let workers = start_workers(&config, &services, &draining, &stop)?;
-    // It counts as a call that runs, so that a shutdown waits for what it has begun.
-    services
-        .pipeline
-        .calls
-        .spawn(services.worker.clone().run(stop.clone()));
     let background = TaskTracker::new();
+    if config.file.jobs.run_here {
+        // It counts as a call that runs, so that a shutdown waits for what it has begun.
+        services
+            .pipeline
+            .calls
+            .spawn(services.worker.clone().run(stop.clone()));
+        // It ends by itself when it is told to stop, so that what was sent is noted.
+        background.spawn(services.webhooks.clone().run(stop.clone()));
+    }
     start_background(&background, flags, &config, &services, admin, metrics, &stop).await?;
     announce(&config, address, admin_address, &services, first_key.as_deref())?;
 
@@ -172,10 +173,14 @@ pub fn app(
     stop: &CancellationToken,
 ) -> App {
     let domains = &services.domains;
+    let public_url: Option<Arc<str>> = config.file.server.public_url.as_deref().map(Arc::from);
     let inference = Inference {
+        public_url: PublicUrl(public_url.clone()),
         gate: services.gate.clone(),
         pipeline: services.pipeline.clone(),
         kept: services.kept.clone(),
+        files: domains.files.clone(),
+        batches: services.batches.clone(),
         background: services.background.clone(),
         sessions: Arc::new(Sessions::new(
             services.gate.clone(),
@@ -185,7 +190,6 @@ pub fn app(
             services.pipeline.calls.clone(),
         )),
     };
-    let public_url = config.file.server.public_url.as_deref().map(Arc::from);
     let media = MediaRoom {
         gate: services.gate.clone(),
         public_url: PublicUrl(public_url),
@@ -286,12 +290,11 @@ async fn start_background(
     metrics: PrometheusHandle,
     stop: &CancellationToken,
 ) -> Result<()> {
-    let until_stop = |stop: &CancellationToken| stop.clone().cancelled_owned();
     // With PostgreSQL commands open the database themselves.
     if let Some(home) = config.home() {
         let listener = socket::open(home).context("cannot open the command socket")?;
         let commands = socket::serve(listener, services.domains.clone(), tasks.clone());
-        let stopped = until_stop(stop);
+        let stopped = stop.clone().cancelled_owned();
         tasks.spawn(async move {
             tokio::select! { () = commands => {}, () = stopped => {} }
         });
@@ -303,59 +306,15 @@ async fn start_background(
         .route("/healthz", get(|| async { "ok" }))
         .merge(admin_router(flags, config, services));
     let routes = routes.into_make_service_with_connect_info::<SocketAddr>();
-    let stopped = until_stop(stop);
+    let stopped = stop.clone().cancelled_owned();
     tasks.spawn(async move { axum::serve(admin, routes).with_graceful_shutdown(stopped).await });
 
-    let (domains, stopped) = (services.domains.clone(), until_stop(stop));
-    tasks.spawn(async move {
-        tokio::select! { () = chores::hear_news(&domains) => {}, () = stopped => {} }
-    });
-
-    let (domains, stopped) = (services.domains.clone(), until_stop(stop));
-    tasks.spawn(async move {
-        let follow = domains.time.follow(&*domains.storage.engine);
-        tokio::select! { () = follow => {}, () = stopped => {} }
-    });
-
-    let (domains, stopped) = (services.domains.clone(), until_stop(stop));
-    let worker = services.worker.clone();
-    tasks.spawn(async move {
-        let chores = async {
-            loop {
-                tokio::time::sleep(SWEEP_EVERY).await;
-                chores::sweep(&domains).await;
-                worker.tidy().await;
-                metrics.run_upkeep();
-            }
-        };
-        tokio::select! { () = chores => {}, () = stopped => {} }
-    });
-
-    let (domains, stopped) = (services.domains.clone(), until_stop(stop));
-    tasks.spawn(async move {
-        let chores = async {
-            loop {
-                chores::reach_out(&domains).await;
-                tokio::time::sleep(REACH_OUT_EVERY).await;
-            }
-        };
-        tokio::select! { () = chores => {}, () = stopped => {} }
-    });
-
-    // It ends by itself when it is told to stop, so that what was sent is noted.
-    tasks.spawn(services.webhooks.clone().run(stop.clone()));
-
-    let (flags, config, services, stop) = (flags.clone(), config.clone(), services.clone(), stop.clone());
-    tasks.spawn(async move {
-        if let Err(error) = reload::watch(flags, config, services, stop).await {
-            tracing::error!("settings are not reloaded any more: {error:#}");
-        }
-    });
+    background::start(tasks, flags, config, services, metrics, stop);
     Ok(())
 }
 
 /// The admin listener; another port when its own is taken by another server on this machine.
-async fn bind_admin(wanted: SocketAddr) -> Result<TcpListener> {
+pub(crate) async fn bind_admin(wanted: SocketAddr) -> Result<TcpListener> {
     match TcpListener::bind(wanted).await {
         Ok(listener) => Ok(listener),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
@@ -402,7 +361,7 @@ async fn first_start(config: &Config, domains: &Domains) -> Result<Option<String
     domains.storage.ledger.grant(grant).await?;
     let (_, secret) = domains
         .keys
-        .create(id, "first", KeyMode::Live, Compat::Strict, None)
+        .create(id, KeyWish::plain("first"))
         .await
         .map_err(anyhow::Error::from)?;
     Ok(Some(secret.reveal().to_owned()))

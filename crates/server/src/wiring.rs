@@ -14,14 +14,16 @@ use tollgate_billing::test_clock::TestClocks;
 use tollgate_billing::{Notices, Plans, TopUps};
 use tollgate_catalog::Catalog;
 use tollgate_edge::Gate;
+use tollgate_inference::batches::{BatchRecords, Batches, LineRoom, MessageBatches};
+use tollgate_inference::files::Files;
 use tollgate_inference::responses::{Background, Kept};
-use tollgate_jobs::webhooks::{self, Webhooks};
+use tollgate_jobs::webhooks::{self, Renderers, Webhooks};
 use tollgate_jobs::{Handler, Jobs, Worker};
-use tollgate_media::{Records, Shelf, Studio};
+use tollgate_media::{Recipes, Records, Shelf, Studio};
 use tollgate_pipeline::{MediaSources, Pipeline, Providers};
 use tollgate_providers::egress::SystemResolver;
 use tollgate_providers::{EgressClient, EgressSettings, HttpClient};
-use tollgate_storage::{BlobStore, FileSource, Storage};
+use tollgate_storage::{BlobStore, FileSource, FileUse, Storage};
 use tollgate_studio::Tools;
 use tollgate_types::clock::SystemClock;
 use tollgate_types::id::IdSource;
@@ -30,6 +32,7 @@ use tollgate_types::{Clock, WorkerId};
 use crate::assemble::http_client;
 use crate::config::{Config, StorageUrl};
 use crate::counters::Counting;
+use crate::gauge::StudioGauge;
 use crate::mail;
 use crate::media;
 use crate::payments::{self, Sales};
@@ -57,6 +60,10 @@ pub struct Domains {
     pub blobs: Arc<dyn BlobStore>,
     /// Signs their addresses.
     pub addresses: MediaAddresses,
+    /// What accounts have uploaded.
+    pub files: Arc<Files>,
+    /// What is told of their batches.
+    pub batch_records: Arc<BatchRecords>,
     /// Keys.
     pub keys: Arc<Keys>,
     /// Administrators.
@@ -109,6 +116,8 @@ pub struct Services {
     pub kept: Arc<Kept>,
     /// Makes those whose callers do not wait.
     pub background: Arc<Background>,
+    /// Carries out many requests in one file.
+    pub batches: Arc<Batches>,
     /// Makes pictures and films.
     pub studio: Arc<Studio>,
     /// Writes down what owners see of jobs.
@@ -136,6 +145,13 @@ pub async fn serving_domains(config: &Config) -> Result<Domains> {
     let leases = LeaseConfig::new(config.data.join(LEASES), longest_call, clock.clone());
     let leases = config.file.storage.leases.then_some(leases);
     domains_with(config, time, Counting::open(config, &clock), leases).await
+}
+
+/// The domains of a process that carries out jobs. What they may cost was held where they were accepted: it needs no leases.
+pub async fn working_domains(config: &Config) -> Result<Domains> {
+    let time = TimeKeeper::new(config.pipeline_settings().hold_lifetime());
+    let clock = time.clock();
+    domains_with(config, time, Counting::open(config, &clock), None).await
 }
 
 /// Opens storage, then what limits are counted by, and builds the domains over them. The catalog is empty.
@@ -192,6 +208,20 @@ async fn domains_with(
         clock: clock.clone(),
         ids: ids.clone(),
     };
+    let files = Files {
+        store: storage.files.clone(),
+        blobs: blobs.clone(),
+        most: FileUse {
+            files: config.file.limits.files,
+            bytes: config.file.limits.files_gib.saturating_mul(1 << 30),
+        },
+        ids: ids.clone(),
+        clock: clock.clone(),
+    };
+    let batch_records = BatchRecords {
+        vault: vault.clone(),
+        store: storage.batches.clone(),
+    };
     let plans = Arc::new(Plans::default());
     plans.replace(config.plans());
     Ok(Domains {
@@ -205,6 +235,8 @@ async fn domains_with(
         storage,
         blobs,
         addresses,
+        files: Arc::new(files),
+        batch_records: Arc::new(batch_records),
         keys,
         admins: Arc::new(admins),
         vault,
@@ -272,7 +304,7 @@ fn post_office(config: &Config, http: &Arc<HttpClient>) -> EgressClient {
     EgressClient::new(settings, Arc::new(SystemResolver), http.clone())
 }
 
-/// Builds what serves requests. `files` has what callers have uploaded.
+/// Builds what serves requests. `files` has what requests name by its id.
 pub fn services(
     config: &Config,
     domains: Arc<Domains>,
@@ -283,6 +315,7 @@ pub fn services(
     let media = MediaSources {
         fetcher: Arc::new(egress(config, &http)),
         files,
+        gauge: Arc::new(StudioGauge::new(Tools::find())),
     };
     let pipeline = Arc::new(Pipeline::new(
         domains.catalog.clone(),
@@ -329,8 +362,22 @@ pub fn services(
         secrets: domains.webhook_secrets.clone(),
         vault: domains.vault.clone(),
         poster: Arc::new(post_office(config, &http)),
-        renderer: records.clone(),
+        renderer: Arc::new(Renderers(vec![domains.batch_records.clone(), records.clone()])),
         clock: domains.clock.clone(),
+    });
+    let batches = Arc::new(Batches {
+        jobs: domains.jobs.clone(),
+        store: domains.storage.batches.clone(),
+        files: domains.files.clone(),
+        pipeline: pipeline.clone(),
+        vault: domains.vault.clone(),
+        accounts: domains.storage.accounts.clone(),
+        prices: domains.storage.prices.clone(),
+        webhooks: webhooks.clone(),
+        most_tokens: config.file.limits.batch_tokens,
+        ids: domains.ids.clone(),
+        clock: domains.clock.clone(),
+        room: LineRoom::default(),
     });
     let studio = Arc::new(Studio {
         pipeline: pipeline.clone(),
@@ -340,9 +387,14 @@ pub fn services(
         vault: domains.vault.clone(),
         accounts: domains.storage.accounts.clone(),
         tools: Tools::find(),
+        recipes: Recipes::load(),
         clock: domains.clock.clone(),
     });
-    let mut handlers: Vec<Arc<dyn Handler>> = vec![background.clone()];
+    let mut handlers: Vec<Arc<dyn Handler>> = vec![
+        background.clone(),
+        batches.clone(),
+        Arc::new(MessageBatches(batches.clone())),
+    ];
     handlers.extend(tollgate_media::handlers(&studio));
     let worker = Worker::new(
         WorkerId::from_u128(domains.ids.next(domains.clock.now())),
@@ -358,6 +410,7 @@ pub fn services(
         pipeline,
         kept,
         background,
+        batches,
         studio,
         records,
         worker,

@@ -72,6 +72,12 @@ pub struct Limits {
     pub agents: Option<u32>,
     /// Saved chats.
     pub chats: Option<u32>,
+    /// Files that are kept.
+    pub files: Option<u32>,
+    /// GiB of all of them together.
+    pub files_gib: Option<u32>,
+    /// Tokens that its unfinished batches may consume together.
+    pub batch_tokens: Option<u64>,
 }
 
 /// What becomes of an account; what is not said stays. A limit of `Some(None)` is taken away, so that the default applies.
@@ -93,6 +99,12 @@ pub struct AccountChange {
     pub agents: Option<Option<u32>>,
     /// Saved chats.
     pub chats: Option<Option<u32>>,
+    /// Files that are kept.
+    pub files: Option<Option<u32>>,
+    /// GiB of all of them together.
+    pub files_gib: Option<Option<u32>>,
+    /// Tokens that its unfinished batches may consume together.
+    pub batch_tokens: Option<Option<u64>>,
     /// How far its test clock is ahead. One that is further ahead stays; an account that has none gets none.
     pub test_clock: Option<Duration>,
 }
@@ -111,6 +123,9 @@ impl AccountChange {
                 gpus: self.gpus.unwrap_or(limits.gpus),
                 agents: self.agents.unwrap_or(limits.agents),
                 chats: self.chats.unwrap_or(limits.chats),
+                files: self.files.unwrap_or(limits.files),
+                files_gib: self.files_gib.unwrap_or(limits.files_gib),
+                batch_tokens: self.batch_tokens.unwrap_or(limits.batch_tokens),
             },
             test_clock: account
                 .test_clock

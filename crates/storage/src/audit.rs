@@ -3,11 +3,12 @@
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp};
 
+use crate::batch::ChargedLine;
 use crate::chain::{Chain, Link};
 use crate::lot::Lot;
 use crate::refund::Refund;
 use crate::subscription::PlanUse;
-use crate::usage::UsageRow;
+use crate::usage::{UsagePart, UsageRow};
 
 /// The ledger accounts of a tenant's book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -390,8 +391,8 @@ pub struct OpenLease {
 }
 
 /// Is shown the books. For each account, in this order: `account`, its `balance`s, its `chain`, its `lot`s, its open
-/// `lease`s and `hold`s, its `refund`s, its `transfer`s and `usage` rows, `account_end`. Transfers and usage rows come in ascending
-/// order of the 128 bits of what they belong to, a call's transfers before its usage row. All `price`s come before the
+/// `lease`s and `hold`s, its `refund`s, its `line`s, its `transfer`s, `part`s and `usage` rows, `account_end`. Transfers, parts and usage
+/// rows come in ascending order of the 128 bits of what they belong to, a call's transfers before its parts and both before its usage row. All `price`s come before the
 /// first account.
 pub trait AuditVisitor: Send {
     /// A price version.
@@ -410,10 +411,14 @@ pub trait AuditVisitor: Send {
     fn hold(&mut self, hold: OpenHold);
     /// A transfer of the book.
     fn transfer(&mut self, transfer: TransferRow);
+    /// A part of a usage row of the book.
+    fn part(&mut self, row: HoldId, part: &UsagePart);
     /// A usage row of the book.
     fn usage(&mut self, row: &UsageRow);
     /// A refund of the book.
     fn refund(&mut self, refund: &Refund);
+    /// A line of a batch of the book, which may still run.
+    fn line(&mut self, line: &ChargedLine);
     /// The book ends.
     fn account_end(&mut self);
     /// A row that cannot be read: a name or number outside its range.

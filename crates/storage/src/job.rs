@@ -10,11 +10,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tollgate_types::{
-    AccountId, Credits, ErrorCode, HoldId, JobId, JobStatus, KeyId, PriceVersion, RequestId, StepState,
-    Timestamp, Usage, WorkerId,
+    AccountId, Credits, Error, ErrorCode, HoldId, JobId, JobStatus, KeyId, PriceVersion, RequestId,
+    StepState, Timestamp, Usage, WorkerId,
 };
 
-use crate::{HoldOutcome, NewHold, Resolution, Result, Settlement, StorageError, StorageErrorKind};
+use crate::{
+    HoldOutcome, NewHold, Resolution, Result, Settlement, StorageError, StorageErrorKind, UsagePart,
+};
 
 /// After so many deaths of a process that had it, in a row and without a step forward, a job is not tried again.
 pub const MOST_DEATHS: u32 = 3;
@@ -43,6 +45,24 @@ pub struct JobError {
     pub message: String,
     /// Which parameter is meant.
     pub param: Option<String>,
+}
+
+impl From<&Error> for JobError {
+    fn from(error: &Error) -> Self {
+        Self {
+            code: error.code,
+            message: error.message.clone(),
+            param: error.param.clone(),
+        }
+    }
+}
+
+impl From<&JobError> for Error {
+    fn from(error: &JobError) -> Self {
+        let mut told = Error::new(error.code, error.message.clone());
+        told.param.clone_from(&error.param);
+        told
+    }
 }
 
 /// A job.
@@ -226,6 +246,8 @@ pub struct JobEnd {
     pub error: Option<JobError>,
     /// How its hold is resolved.
     pub settlement: Settlement,
+    /// What each model did of it, when several did: lines of its usage row, numbered as they are ordered.
+    pub parts: Vec<UsagePart>,
     /// The last things that are told of it.
     pub events: Vec<NewJobEvent>,
 }
@@ -250,6 +272,21 @@ pub struct JobFilter {
     pub status: Option<JobStatus>,
     /// Older than this one.
     pub before: Option<JobId>,
+    /// Newer than this one: those next to it when there are more than are asked for.
+    pub after: Option<JobId>,
+}
+
+/// Which jobs of any account operators look for: newest first.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct JobSearch {
+    /// Of this account.
+    pub account: Option<AccountId>,
+    /// With this id.
+    pub id: Option<JobId>,
+    /// Of this kind.
+    pub kind: Option<String>,
+    /// Older than this one.
+    pub before: Option<JobId>,
 }
 
 /// Keeps jobs. Every method is atomic; a method that fails has written nothing.
@@ -264,6 +301,9 @@ pub trait JobStore: Send + Sync {
 
     /// Jobs of an account, newest first, at most `limit`.
     async fn list(&self, account: AccountId, filter: JobFilter, limit: u32) -> Result<Vec<Job>>;
+
+    /// Jobs of any account, newest first, at most `limit`. It is for operators: it may read all jobs.
+    async fn search(&self, search: JobSearch, limit: u32) -> Result<Vec<Job>>;
 
     /// Leases jobs that nobody carries out and that are due: those that were accepted and can still be begun, and those whose lease
     /// is over. Who has the fewest running comes first, then who has waited longest. A job that is leased for the first time is begun by that.
@@ -292,4 +332,8 @@ pub trait JobStore: Send + Sync {
 
     /// Forgets jobs that have ended before then and of which nobody is to be told any more, at most `limit`; answers how many.
     async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64>;
+
+    /// Forgets one job that has ended, with what it was asked for and what came of it; what it has cost stays in the books. Whether
+    /// there was one. `Conflict` when it has not ended, or somebody is still to be told.
+    async fn forget(&self, account: AccountId, id: JobId) -> Result<bool>;
 }

@@ -26,6 +26,8 @@ pub struct Key {
     pub mode: KeyMode,
     /// What becomes of what a model cannot do.
     pub compat: Compat,
+    /// Whether pictures are waited for, unless the request says otherwise.
+    pub sync: bool,
     /// Whether it works. Expiry is not a state: it is `expires_at` in the past.
     pub state: KeyState,
     /// When it was created.
@@ -116,6 +118,15 @@ impl KeyState {
     }
 }
 
+/// What of a key is to be another. What is not said stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct KeyChange {
+    /// [`Key::compat`].
+    pub compat: Option<Compat>,
+    /// [`Key::sync`].
+    pub sync: Option<bool>,
+}
+
 /// A key to be stored, and how many active keys its account may have.
 #[derive(Clone, Debug)]
 pub struct NewKey {
@@ -148,8 +159,8 @@ pub trait KeyStore: Send + Sync {
     /// Keys of an account in order of id.
     async fn list(&self, account: AccountId) -> Result<Vec<Key>>;
 
-    /// Changes how lenient the key is, whatever its state, and answers it. `NotFound` when there is no such key.
-    async fn set_compat(&self, id: KeyId, compat: Compat) -> Result<Key>;
+    /// Changes the key, whatever its state, and answers it. `NotFound` when there is no such key.
+    async fn change(&self, id: KeyId, change: KeyChange) -> Result<Key>;
 
     /// Revokes the key and answers it; the time of the first revocation stays. `NotFound` when there is no such key.
     async fn revoke(&self, id: KeyId, at: Timestamp) -> Result<Key>;

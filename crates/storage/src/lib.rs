@@ -5,6 +5,7 @@ pub mod account;
 pub mod admin;
 pub mod audit;
 pub mod audit_log;
+pub mod batch;
 pub mod blob;
 pub mod chain;
 pub mod counter;
@@ -41,22 +42,26 @@ pub use account::{Account, AccountChange, AccountChanged, AccountState, AccountS
 pub use admin::{Admin, AdminStore, Role};
 pub use audit::{AuditVisitor, LedgerAccount, LedgerBalance};
 pub use audit_log::{AuditEntry, AuditFilter, AuditLog};
+pub use batch::{BatchLine, BatchStore, ChargedLine, LineCounts, LineState};
 pub use blob::{Blob, BlobContent, BlobKey, BlobStore};
 pub use chain::{Chain, Link, TransferHash};
 pub use counter::{Budget, Counters, Decision};
 pub use error::{StorageError, StorageErrorKind};
-pub use file::{FileError, FileSource, NoFiles, StoredFile};
+pub use file::{
+    FileError, FileFilter, FilePurpose, FileResult, FileSource, FileStore, FileUse, KeptFile, NoFiles,
+    StoredFile,
+};
 pub use idempotency::{Claim, Claimed, IdempotencyStore, RepeatKey};
 pub use job::{
-    Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobError, JobEvent, JobFilter, JobLease, JobStep, JobStore,
-    LeasedJob, NewJob, NewJobEvent,
+    Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobError, JobEvent, JobFilter, JobLease, JobSearch,
+    JobStep, JobStore, LeasedJob, NewJob, NewJobEvent,
 };
-pub use key::{Compat, Key, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
+pub use key::{Compat, Key, KeyChange, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
 pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement, Spendable};
 pub use lot::{Lot, LotKind, LotStore, LotTerms};
 pub use media::{Media, MediaStore};
 pub use member::{Member, MemberRole, MemberStore};
-pub use news::{News, NewsReader, NewsSource, NoNews};
+pub use news::{JobNews, News, NewsReader, NewsSource, NoNews};
 pub use notice::{BalanceAlert, Channel, Notice, NoticeOutcome, NoticeState, NoticeStore};
 pub use price::{PriceChange, PriceRecord, PriceStore};
 pub use provider_subscription::{
@@ -70,7 +75,7 @@ pub use subscription::{
     SubscriptionEvent, SubscriptionState, SubscriptionStore,
 };
 pub use top_up::{AutoTopUp, TopUp, TopUpChange, TopUpKind, TopUpState, TopUpStore};
-pub use usage::{Coverage, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
+pub use usage::{Coverage, UsageFilter, UsageGroup, UsagePage, UsagePart, UsageRow, UsageStore, UsageTotal};
 pub use webhook::{Delivery, DeliveryClaim, DeliveryOutcome, DeliveryState, LeasedDelivery, WebhookStore};
 
 /// What every storage method answers.
@@ -107,6 +112,8 @@ pub struct Storage {
     pub responses: Arc<dyn ResponseStore>,
     /// What was made for accounts, as far as it is not bytes.
     pub media: Arc<dyn MediaStore>,
+    /// What accounts have uploaded, as far as it is not bytes.
+    pub files: Arc<dyn FileStore>,
     /// Plans and what else is paid for by the period.
     pub subscriptions: Arc<dyn SubscriptionStore>,
     /// Which of them a payment provider renews.
@@ -115,6 +122,8 @@ pub struct Storage {
     pub idempotency: Arc<dyn IdempotencyStore>,
     /// Work that goes on after its request was answered.
     pub jobs: Arc<dyn JobStore>,
+    /// Lines of batches, which are jobs.
+    pub batches: Arc<dyn BatchStore>,
     /// Who is told that it has ended.
     pub webhooks: Arc<dyn WebhookStore>,
     /// What others have changed.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
-use tollgate_types::AccountId;
+use tollgate_types::{AccountId, JobId};
 
 /// What has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,24 +52,77 @@ impl fmt::Display for News {
     }
 }
 
+/// What has become of jobs, whichever process they are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobNews {
+    /// There is one to be carried out.
+    Due,
+    /// This one has an event that it did not have before, or has ended.
+    Changed(JobId),
+    /// The caller of this one does not want it any more.
+    Cancelled(JobId),
+    /// Something may have been missed: any may be due, changed or cancelled.
+    Any,
+}
+
+impl JobNews {
+    /// The news with this text. What is not understood comes from another version and may mean anything.
+    pub fn parse(text: &str) -> JobNews {
+        let job = |id: &str| u128::from_str_radix(id, 16).map(JobId::from_u128);
+        match text.split_once(' ') {
+            None if text == "due" => JobNews::Due,
+            Some(("changed", id)) => job(id).map_or(JobNews::Any, JobNews::Changed),
+            Some(("cancelled", id)) => job(id).map_or(JobNews::Any, JobNews::Cancelled),
+            _ => JobNews::Any,
+        }
+    }
+
+    /// What it is about: `job_due`, `job_changed`, `job_cancelled` or `job_any`.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            JobNews::Due => "job_due",
+            JobNews::Changed(_) => "job_changed",
+            JobNews::Cancelled(_) => "job_cancelled",
+            JobNews::Any => "job_any",
+        }
+    }
+}
+
 /// Where news comes from.
 pub trait NewsSource: Send + Sync {
     /// News from now on: every change of keys and accounts that is committed after this call is told by its own news or
     /// covered by a later [`News::Everything`].
     fn subscribe(&self) -> NewsReader;
+
+    /// The same of jobs, with [`JobNews::Any`]. They are many more, so who reads the other news does not fall behind by them.
+    fn subscribe_to_jobs(&self) -> NewsReader<JobNews>;
+}
+
+/// What stands for everything that may have been missed.
+pub trait Missed {
+    /// That.
+    const MISSED: Self;
+}
+
+impl Missed for News {
+    const MISSED: Self = News::Everything;
+}
+
+impl Missed for JobNews {
+    const MISSED: Self = JobNews::Any;
 }
 
 /// One that reads news. It may be read on any runtime.
 #[derive(Debug)]
-pub struct NewsReader(Option<Receiver<News>>);
+pub struct NewsReader<N = News>(Option<Receiver<N>>);
 
-impl NewsReader {
+impl<N: Clone + Missed> NewsReader<N> {
     /// The next news; waits for ever when there is none any more.
-    pub async fn next(&mut self) -> News {
+    pub async fn next(&mut self) -> N {
         match &mut self.0 {
             Some(receiver) => match receiver.recv().await {
                 Ok(news) => news,
-                Err(RecvError::Lagged(_)) => News::Everything,
+                Err(RecvError::Lagged(_)) => N::MISSED,
                 Err(RecvError::Closed) => std::future::pending().await,
             },
             None => std::future::pending().await,
@@ -77,8 +130,8 @@ impl NewsReader {
     }
 }
 
-impl From<Receiver<News>> for NewsReader {
-    fn from(receiver: Receiver<News>) -> Self {
+impl<N> From<Receiver<N>> for NewsReader<N> {
+    fn from(receiver: Receiver<N>) -> Self {
         Self(Some(receiver))
     }
 }
@@ -89,6 +142,10 @@ pub struct NoNews;
 
 impl NewsSource for NoNews {
     fn subscribe(&self) -> NewsReader {
+        NewsReader(None)
+    }
+
+    fn subscribe_to_jobs(&self) -> NewsReader<JobNews> {
         NewsReader(None)
     }
 }
@@ -119,6 +176,26 @@ mod tests {
             "weather",
         ] {
             assert_eq!(News::parse(text), News::Everything, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn texts_about_jobs_are_read() {
+        let id = JobId::from_u128(0x0193_0000_0000_7000_8000_0000_0000_00ff);
+        for (text, news) in [
+            ("due", JobNews::Due),
+            ("changed 019300000000700080000000000000ff", JobNews::Changed(id)),
+            (
+                "cancelled 019300000000700080000000000000ff",
+                JobNews::Cancelled(id),
+            ),
+            ("", JobNews::Any),
+            ("due 1", JobNews::Any),
+            ("changed", JobNews::Any),
+            ("changed x", JobNews::Any),
+            ("weather", JobNews::Any),
+        ] {
+            assert_eq!(JobNews::parse(text), news, "{text:?}");
         }
     }
 }

@@ -86,6 +86,26 @@ impl UsageRow {
     }
 }
 
+/// What one model did for a call that several worked on: a line of its usage row, priced by its own model's prices. The row's
+/// own prices are then free, its usage is the sum of that of its parts, and its charge and overrun are the sum of their costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsagePart {
+    /// Its number within the row, from 0.
+    pub number: u32,
+    /// What it is, such as `script` or `scene 3`.
+    pub name: Arc<str>,
+    /// The model as it is named in public.
+    pub model: Arc<str>,
+    /// Which upstream served, for operators only.
+    pub provider: Arc<str>,
+    /// The prices that applied.
+    pub price_version: PriceVersion,
+    /// What was consumed.
+    pub usage: Usage,
+    /// What that costs by these prices.
+    pub cost: Credits,
+}
+
 /// Which rows to read.
 #[derive(Clone, Debug, Default)]
 pub struct UsageFilter {
@@ -148,6 +168,9 @@ pub trait UsageStore: Send + Sync {
 
     /// The row of a request, whoever's; `None` when there is none. What was settled before the call is seen.
     async fn of_request(&self, request: RequestId) -> Result<Option<UsageRow>>;
+
+    /// The parts of an account's row, in the order of their numbers; none of a call that one model did.
+    async fn parts(&self, account: AccountId, row: HoldId) -> Result<Vec<UsagePart>>;
 
     /// Sums over an account's rows, in ascending order of group.
     async fn totals(

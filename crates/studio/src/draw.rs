@@ -5,7 +5,7 @@ mod banner;
 mod colour;
 mod layers;
 mod letters;
-mod noise;
+pub(crate) mod noise;
 mod scenes;
 
 use crate::error::{Error, Result};

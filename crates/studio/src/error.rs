@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::tools::Program;
+use crate::tools::{FONT, FONT_ADVICE, Program};
 
 /// A failure. Its text says what is wrong with what was given, or what to do; it may be shown to a caller only where the
 /// variant says so.
@@ -16,6 +16,8 @@ pub enum Error {
     TooLarge(String),
     /// A program is not installed.
     Missing(Program),
+    /// The font of captions is not installed.
+    NoFont,
     /// A program ended badly. The text is the end of what it wrote, for the log only.
     Failed(Program, String),
     /// A program was ended because it took longer than this.
@@ -39,6 +41,7 @@ impl fmt::Display for Error {
                 program.as_str(),
                 program.how_to_install()
             ),
+            Error::NoFont => write!(f, "the font {FONT} is not installed. {FONT_ADVICE}"),
             Error::Failed(program, detail) => write!(f, "{} failed: {detail}", program.as_str()),
             Error::TooSlow(program, limit) => {
                 write!(f, "{} took longer than {} s", program.as_str(), limit.as_secs())

@@ -20,15 +20,15 @@ const MOST_PIXELS: u64 = 4_096 * 2_304;
 /// How many pictures a film is made of.
 const MOST_STILLS: usize = 60;
 /// How far the picture comes nearer in a film.
-const ZOOM: f64 = 0.12;
+pub(crate) const ZOOM: f64 = 0.12;
 /// How long one picture turns into the next.
 const CROSSFADE: f64 = 0.6;
 /// Samples of sound in a second.
 pub(crate) const SAMPLE_RATE: u32 = 48_000;
 /// How far sound and picture may end apart.
 const APART: Duration = Duration::from_millis(50);
-/// How films are encoded. The same pictures are the same bytes.
-pub(crate) const ENCODED: [&str; 22] = [
+/// How pictures that move are encoded. The same pictures are the same bytes.
+pub(crate) const PICTURE: [&str; 10] = [
     "-c:v",
     "libx264",
     "-preset",
@@ -39,6 +39,9 @@ pub(crate) const ENCODED: [&str; 22] = [
     "high",
     "-pix_fmt",
     "yuv420p",
+];
+/// How a film is written.
+pub(crate) const FILE: [&str; 12] = [
     "-map_metadata",
     "-1",
     "-map_chapters",
@@ -149,7 +152,7 @@ impl Tools {
         }
         let frames = spec.frames();
         let unfinished = Unfinished::at(place);
-        run = run.args(ENCODED).file(unfinished.part());
+        run = run.args(PICTURE).args(FILE).file(unfinished.part());
         self.run(run).await?;
         let expected = Expected {
             size: spec.size,
@@ -172,7 +175,7 @@ impl Tools {
 }
 
 /// Pictures are made larger first, so that coming nearer is smooth.
-fn oversize(size: Dimensions) -> Dimensions {
+pub(crate) fn oversize(size: Dimensions) -> Dimensions {
     Dimensions::new(size.width * 3 / 2 / 2 * 2, size.height * 3 / 2 / 2 * 2)
 }
 

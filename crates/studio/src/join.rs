@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::film::{ENCODED, Expected, PATIENCE, SAMPLE_RATE, SOUND};
+use crate::film::{Expected, FILE, PATIENCE, PICTURE, SAMPLE_RATE, SOUND};
 use crate::picture::Dimensions;
 use crate::probe::{FORMATS, FrameRate, Probe};
 use crate::process::{Run, Unfinished};
@@ -30,7 +30,7 @@ impl Tools {
             run = run.args(["-map", "[a]"]).args(SOUND);
         }
         let expected = plan.expected();
-        run = run.args(ENCODED).file(unfinished.part());
+        run = run.args(PICTURE).args(FILE).file(unfinished.part());
         self.run(run).await?;
         self.verify(unfinished.part(), expected).await?;
         unfinished.finish()

@@ -1,21 +1,28 @@
 //! Texts that are spoken, by espeak-ng. The text goes in by standard input, so nothing in it is an option.
 
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::captions::Word;
 use crate::error::{Error, Result};
 use crate::process::{Run, Scratch};
+use crate::timing;
 use crate::tools::{Program, Tools};
 
 /// How long speaking may take.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// The most letters of one text.
 const MOST_LETTERS: usize = 100_000;
+/// The same where each word is timed: about twenty minutes.
+const MOST_TIMED: usize = 20_000;
 /// Words in a minute at the usual speed.
 const USUAL_PACE: f64 = 165.0;
 /// What espeak-ng can do; beyond that the sound is stretched.
 const PACES: (f64, f64) = (80.0, 450.0);
+/// Bytes of a WAV of espeak-ng before the samples.
+const HEADER: usize = 44;
 /// Samples in a second of everything but Opus, which has 48,000.
 pub const SAMPLE_RATE: u32 = 24_000;
 
@@ -130,9 +137,48 @@ impl Tools {
     pub async fn speak(&self, text: &str, spec: &SpeechSpec) -> Result<Speech> {
         let text = speakable(text)?;
         check(spec)?;
-        let (pace, stretch) = paces(spec.speed);
         let scratch = Scratch::make()?;
-        let (spoken, encoded) = (scratch.file("spoken.wav"), scratch.file("encoded"));
+        let spoken = scratch.file("spoken.wav");
+        self.say(text, spec, &spoken).await?;
+        self.encode(&scratch, &spoken, spec).await
+    }
+
+    /// Speaks a text and says when each of its words is heard. That is measured: the text is spoken three times, each time
+    /// with other words silent. For a voice that does not keep time it follows from the letters. There are little longer
+    /// pauses than in what [`speak`](Self::speak) says. Errors are the same; a text has at most 20,000 letters.
+    pub async fn speak_timed(&self, text: &str, spec: &SpeechSpec) -> Result<(Speech, Vec<Word>)> {
+        let text = speakable(text)?;
+        check(spec)?;
+        if text.chars().count() > MOST_TIMED {
+            return Err(Error::TooLarge(format!("has more than {MOST_TIMED} letters")));
+        }
+        let words = timing::tokens(&text);
+        let scratch = Scratch::make()?;
+        let place = |take: usize| scratch.file(&format!("take-{take}.wav"));
+        let mut takes = Vec::new();
+        for take in 0..timing::TAKES {
+            self.say(timing::take(&words, take), spec, &place(take)).await?;
+            let mut samples = tokio::fs::read(place(take)).await?;
+            samples.drain(..HEADER.min(samples.len()));
+            takes.push(samples);
+        }
+        let speech = self.encode(&scratch, &place(0), spec).await?;
+        let Some(mut heard) = timing::listen(&words, &takes) else {
+            tracing::debug!(voice = spec.voice, "a voice does not say when it says what");
+            let spread = timing::spread(&text, speech.duration);
+            return Ok((speech, spread));
+        };
+        let (_, stretch) = paces(spec.speed);
+        for word in &mut heard {
+            word.from = word.from.div_f64(stretch).min(speech.duration);
+            word.to = word.to.div_f64(stretch).min(speech.duration);
+        }
+        Ok((speech, heard))
+    }
+
+    /// Lets espeak-ng speak into a file.
+    async fn say(&self, text: String, spec: &SpeechSpec, spoken: &Path) -> Result<()> {
+        let (pace, _) = paces(spec.speed);
         let run = Run::new(Program::Espeak, PATIENCE)
             .args([
                 "--stdin",
@@ -144,7 +190,7 @@ impl Tools {
                 &pace.to_string(),
                 "-w",
             ])
-            .file(&spoken)
+            .file(spoken)
             .input(text.into());
         self.run(run).await.map_err(|error| match error {
             Error::Failed(Program::Espeak, detail) if detail.contains("voice does not exist") => {
@@ -152,12 +198,18 @@ impl Tools {
             }
             error => error,
         })?;
+        Ok(())
+    }
+
+    /// Encodes what was spoken.
+    async fn encode(&self, scratch: &Scratch, spoken: &Path, spec: &SpeechSpec) -> Result<Speech> {
+        let (_, stretch) = paces(spec.speed);
+        let (note, encoded) = (scratch.file("note"), scratch.file("encoded"));
         let rate = spec.format.sample_rate().to_string();
-        let note = scratch.file("note");
         tokio::fs::write(&note, tags(spec.note.as_deref())).await?;
         let run = Run::new(Program::Ffmpeg, PATIENCE)
             .args(["-f", "wav"])
-            .source(&spoken)
+            .source(spoken)
             .args(["-f", "ffmetadata"])
             .source(&note)
             .args(["-map", "0:a"])
@@ -173,7 +225,7 @@ impl Tools {
             .args(spec.format.options())
             .file(&encoded);
         self.run(run).await?;
-        let samples = self.samples(&spoken).await?;
+        let samples = self.samples(spoken).await?;
         Ok(Speech {
             bytes: tokio::fs::read(&encoded).await?.into(),
             duration: samples.div_f64(stretch),
@@ -181,11 +233,13 @@ impl Tools {
     }
 
     /// How long what was spoken is. Silence of no length is an error: a text of marks alone is spoken as nothing.
-    async fn samples(&self, spoken: &std::path::Path) -> Result<Duration> {
-        /// Bytes before the samples, and bytes in a second of 22,050 samples.
-        const HEADER: u64 = 44;
+    async fn samples(&self, spoken: &Path) -> Result<Duration> {
+        /// Bytes in a second of 22,050 samples.
         const SECOND: f64 = 44_100.0;
-        let length = tokio::fs::metadata(spoken).await?.len().saturating_sub(HEADER);
+        let length = tokio::fs::metadata(spoken)
+            .await?
+            .len()
+            .saturating_sub(HEADER as u64);
         match length {
             0 => Err(Error::Input("has nothing that can be spoken".to_owned())),
             bytes => Ok(Duration::from_secs_f64(bytes as f64 / SECOND)),

@@ -1,4 +1,5 @@
-//! The programs that films and speech are made with: where they are, which version, and which of them are missing.
+//! The programs that films and speech are made with, and the font of captions: where they are, which version, and which of
+//! them are missing.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -53,6 +54,22 @@ impl Program {
     }
 }
 
+/// What the font of captions is called.
+pub const FONT: &str = "DejaVu Sans";
+/// Its file.
+const FONT_FILE: &str = "DejaVuSans-Bold.ttf";
+/// Where systems keep it.
+const FONT_FOLDERS: [&str; 6] = [
+    "/usr/share/fonts/truetype/dejavu",
+    "/usr/share/fonts/dejavu-sans-fonts",
+    "/usr/share/fonts/dejavu",
+    "/usr/share/fonts/TTF",
+    "/usr/local/share/fonts/dejavu",
+    "/usr/local/share/fonts",
+];
+/// One sentence for the operator.
+pub(crate) const FONT_ADVICE: &str = "Install it: apt-get install fonts-dejavu-core";
+
 /// Where programs are that are not to be looked for.
 #[derive(Clone, Debug, Default)]
 pub struct ToolPaths {
@@ -62,15 +79,17 @@ pub struct ToolPaths {
     pub ffprobe: Option<PathBuf>,
     /// The file of espeak-ng.
     pub espeak: Option<PathBuf>,
+    /// The file of DejaVu Sans, bold.
+    pub font: Option<PathBuf>,
     /// How many programs run at once; as many as there are cores when it is not said. At least one does.
     pub at_once: Option<usize>,
 }
 
-/// A program that is not there.
+/// A program that is not there, or the font.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// Which.
-    pub program: Program,
+    /// What it is called.
+    pub name: &'static str,
     /// What to do about it.
     pub advice: &'static str,
 }
@@ -86,6 +105,7 @@ struct Inner {
     ffmpeg: Option<PathBuf>,
     ffprobe: Option<PathBuf>,
     espeak: Option<PathBuf>,
+    font: Option<PathBuf>,
     /// By which others are made kinder to whatever else runs here.
     nice: Option<PathBuf>,
     running: Semaphore,
@@ -93,12 +113,12 @@ struct Inner {
 }
 
 impl Tools {
-    /// Looks for the programs on the path. Nothing is started.
+    /// Looks for the programs on the path, and for the font where systems keep it. Nothing is started.
     pub fn find() -> Self {
         Self::at(&ToolPaths::default())
     }
 
-    /// Those that are named, and the others from the path. Nothing is started.
+    /// Those that are named, and the others as [`find`](Self::find) has them. Nothing is started.
     pub fn at(paths: &ToolPaths) -> Self {
         let named = |path: &Option<PathBuf>, program: Program| match path {
             Some(path) => is_program(path).then(|| path.clone()),
@@ -110,6 +130,13 @@ impl Tools {
                 ffmpeg: named(&paths.ffmpeg, Program::Ffmpeg),
                 ffprobe: named(&paths.ffprobe, Program::Ffprobe),
                 espeak: named(&paths.espeak, Program::Espeak),
+                font: match &paths.font {
+                    Some(path) => path.is_file().then(|| path.clone()),
+                    None => FONT_FOLDERS
+                        .iter()
+                        .map(|folder| Path::new(folder).join(FONT_FILE))
+                        .find(|path| path.is_file()),
+                },
                 nice: on_path("nice"),
                 running: Semaphore::new(paths.at_once.unwrap_or(cores).max(1)),
                 versions: OnceCell::new(),
@@ -119,13 +146,16 @@ impl Tools {
 
     /// Those that are not there.
     pub fn missing(&self) -> Vec<Missing> {
-        let missing = Program::ALL.into_iter().filter(|program| !self.has(*program));
-        missing
-            .map(|program| Missing {
-                program,
-                advice: program.how_to_install(),
-            })
-            .collect()
+        let programs = Program::ALL.into_iter().filter(|program| !self.has(*program));
+        let programs = programs.map(|program| Missing {
+            name: program.as_str(),
+            advice: program.how_to_install(),
+        });
+        let font = self.inner.font.is_none().then_some(Missing {
+            name: FONT,
+            advice: FONT_ADVICE,
+        });
+        programs.chain(font).collect()
     }
 
     /// Whether a program is there.
@@ -141,6 +171,11 @@ impl Tools {
     /// Whether texts can be spoken.
     pub fn can_speak(&self) -> bool {
         self.has(Program::Espeak) && self.has(Program::Ffmpeg)
+    }
+
+    /// Whether films can have captions.
+    pub fn can_caption(&self) -> bool {
+        self.can_film() && self.inner.font.is_some()
     }
 
     /// What each program that is there says of its version. They are asked once.
@@ -168,6 +203,11 @@ impl Tools {
             Program::Espeak => &self.inner.espeak,
         };
         path.as_deref().ok_or(Error::Missing(program))
+    }
+
+    /// Where the font is; `NoFont` when it is not.
+    pub(crate) fn font(&self) -> Result<&Path> {
+        self.inner.font.as_deref().ok_or(Error::NoFont)
     }
 
     pub(crate) fn nice(&self) -> Option<&Path> {

@@ -10,9 +10,11 @@ use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId, SubscriptionId, Timestamp};
 
 mod alerts;
+mod batches;
 mod top_ups;
 
 pub use alerts::Alerts;
+pub use batches::Batches;
 pub use top_ups::TopUps;
 
 const EXIT_CODES: &str = "\
@@ -65,6 +67,8 @@ pub use admin::{Admins, Audit, Members, Prices, Providers};
 pub enum Command {
     /// Runs the gateway until SIGTERM or SIGINT.
     Serve(Serve),
+    /// Carries out jobs until SIGTERM or SIGINT, and serves no callers.
+    Worker(Worker),
     /// Brings the database to this version's schema.
     ///
     /// The embedded database is brought up to date by `serve` itself. With PostgreSQL this is a step of an update:
@@ -117,6 +121,13 @@ pub enum Command {
         after_help = "Examples:\n  tollgate alerts set acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --email billing@example.com"
     )]
     Alerts(Alerts),
+    /// Batches of accounts, and how far they are.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate batches list"
+    )]
+    Batches(Batches),
     /// Plans that accounts can have.
     #[command(
         subcommand,
@@ -260,6 +271,33 @@ pub struct Serve {
     pub print_config: bool,
 }
 
+/// `worker`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tollgate worker
+  tollgate worker --config /etc/tollgate/tollgate.toml --admin 127.0.0.1:9465
+
+Pictures, films and responses in the background are jobs: a node accepts them, and any process on the same PostgreSQL
+database carries them out. `tollgate serve` does so, too, unless its settings say
+
+  [jobs]
+  run_here = false
+
+Then workers do it alone, as many as you start: on machines of their own, with the same settings file, the same pepper and
+the same [media] store (s3, or a directory that all see). A worker that dies is no loss: after 30 seconds another one goes
+on with its jobs, and nothing that may have been asked of a provider is asked again. SQLite has one process, so it has no
+workers.
+
+The first line on stdout is the bound address, which has /metrics, /healthz and /readyz. Logs go to stderr. SIGTERM or
+SIGINT stops it after the jobs that run, at the latest after timeouts.shutdown_ms; a second one gives them back at once,
+for another worker to go on with.")]
+pub struct Worker {
+    /// Where metrics and probes are [default: 127.0.0.1:9464, or a free port when that is busy].
+    #[arg(long, value_name = "ADDR")]
+    pub admin: Option<String>,
+}
+
 /// `accounts`.
 #[derive(Debug, Subcommand)]
 pub enum Accounts {
@@ -309,7 +347,7 @@ pub enum Accounts {
     },
     /// Sets an account's own limits, or takes them back; what is not given stays.
     #[command(
-        after_help = "Examples:\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm 600 --tpm 5000000\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm default --keys 200\n\nRequests, tokens and keys are held to. GPUs, agents and chats are kept and shown; nothing counts them yet."
+        after_help = "Examples:\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm 600 --tpm 5000000\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm default --keys 200\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --files 100 --files-gib 5 --batch-tokens 1000000\n\nRequests, tokens, keys, files and batches are held to. GPUs, agents and chats are kept and shown; nothing counts them yet."
     )]
     SetLimits {
         /// The account's id.
@@ -344,17 +382,26 @@ pub struct Limits {
     #[arg(long, value_name = "N|default", value_parser = new_limit::<u64>)]
     pub tpm: Option<NewLimit<u64>>,
     /// Keys that are not revoked; `default` for that of the settings.
-    #[arg(long, value_name = "N|default", value_parser = new_count)]
+    #[arg(long, value_name = "N|default", value_parser = new_count::<u32>)]
     pub keys: Option<NewLimit<u32>>,
     /// GPUs at once.
-    #[arg(long, value_name = "N|default", value_parser = new_count)]
+    #[arg(long, value_name = "N|default", value_parser = new_count::<u32>)]
     pub gpus: Option<NewLimit<u32>>,
     /// Hosted agents.
-    #[arg(long, value_name = "N|default", value_parser = new_count)]
+    #[arg(long, value_name = "N|default", value_parser = new_count::<u32>)]
     pub agents: Option<NewLimit<u32>>,
     /// Saved chats.
-    #[arg(long, value_name = "N|default", value_parser = new_count)]
+    #[arg(long, value_name = "N|default", value_parser = new_count::<u32>)]
     pub chats: Option<NewLimit<u32>>,
+    /// Files that are kept; `default` for that of the settings.
+    #[arg(long, value_name = "N|default", value_parser = new_count::<u32>)]
+    pub files: Option<NewLimit<u32>>,
+    /// GiB of all files together; `default` for that of the settings.
+    #[arg(long, value_name = "N|default", value_parser = new_count::<u32>)]
+    pub files_gib: Option<NewLimit<u32>>,
+    /// Tokens that unfinished batches may consume together; `default` for that of the settings.
+    #[arg(long, value_name = "N|default", value_parser = new_count::<u64>)]
+    pub batch_tokens: Option<NewLimit<u64>>,
 }
 
 /// `keys`.
@@ -380,6 +427,9 @@ pub enum Keys {
         /// Makes a test key: it reaches simulated models only and spends nothing.
         #[arg(long)]
         test: bool,
+        /// Answers requests for pictures with the pictures and not with a job, unless they say otherwise.
+        #[arg(long)]
+        sync: bool,
     },
     /// Lists an account's keys, by their last four characters.
     #[command(after_help = "Examples:\n  tollgate keys list --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a")]
@@ -399,6 +449,17 @@ pub enum Keys {
         /// What becomes of them.
         compat: Compat,
     },
+    /// Changes whether requests for pictures are answered with the pictures, as with `sync: true`, unless they say otherwise.
+    ///
+    /// Clients that know no jobs, such as `client.images.generate()` of OpenAI's SDKs, need it on.
+    #[command(after_help = "Examples:\n  tollgate keys set-sync key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b on")]
+    SetSync {
+        /// The key's id, not the key itself.
+        #[arg(value_parser = key_id)]
+        id: KeyId,
+        /// Whether they are.
+        sync: Switch,
+    },
     /// Revokes a key for ever.
     #[command(after_help = "Examples:\n  tollgate keys revoke key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b")]
     Revoke {
@@ -416,6 +477,15 @@ pub enum Compat {
     Strict,
     /// They are left out, and named in `x-tollgate-ignored`.
     Lenient,
+}
+
+/// A setting that is on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// It is.
+    On,
+    /// It is not.
+    Off,
 }
 
 /// `credits`.
@@ -786,7 +856,7 @@ fn new_limit<T: FromStr + Default + PartialEq>(text: &str) -> Result<NewLimit<T>
     number.map(NewLimit::Own).ok_or(advice)
 }
 
-fn new_count(text: &str) -> Result<NewLimit<u32>, &'static str> {
+fn new_count<T: FromStr>(text: &str) -> Result<NewLimit<T>, &'static str> {
     if text == "default" {
         return Ok(NewLimit::Default);
     }

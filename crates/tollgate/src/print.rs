@@ -1,6 +1,7 @@
 //! What commands print: tables for people, JSON for programs.
 
 pub mod admin;
+pub mod batches;
 pub mod receipts;
 pub mod tables;
 

@@ -149,7 +149,26 @@ id!(
     MediaId,
     "media_"
 );
-
+id!(
+    /// What an account has uploaded, or can download.
+    FileId,
+    "file-"
+);
+id!(
+    /// Many requests in one file. It has the number of the job that carries it out.
+    BatchId,
+    "batch_"
+);
+id!(
+    /// A batch in the format of messages. It has the number of the job that carries it out.
+    MessageBatchId,
+    "msgbatch_"
+);
+id!(
+    /// Answers to typed questions. It has the number of their request.
+    DecisionId,
+    "dec_"
+);
 id!(
     /// Work that goes on after its request was answered.
     JobId,

@@ -53,13 +53,14 @@ impl JobStatus {
         !matches!(self, JobStatus::Queued | JobStatus::InProgress)
     }
 
-    /// Whether a job may go from this to that. What was not begun cannot be completed, and only that can expire.
+    /// Whether a job may go from this to that. What was not begun cannot be completed. What was begun expires only where its parts
+    /// are begun one by one.
     pub const fn may_become(self, next: JobStatus) -> bool {
         use JobStatus::{Cancelled, Completed, Expired, Failed, InProgress, Queued};
         matches!(
             (self, next),
             (Queued, InProgress | Failed | Cancelled | Expired)
-                | (InProgress, Completed | Failed | Cancelled)
+                | (InProgress, Completed | Failed | Cancelled | Expired)
         )
     }
 }

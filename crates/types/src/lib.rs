@@ -1,9 +1,10 @@
 //! Nouns of the domain. No IO, no async, no clock reads outside [`clock`].
 //!
 //! Suggested reading order: [`id`], [`money`], [`usage`], [`price`], [`error`], [`clock`], [`generate`], [`stream`],
-//! [`embed`], [`moderate`], [`job`], [`tokenizer`], [`payment`].
+//! [`embed`], [`decide`], [`moderate`], [`job`], [`tokenizer`], [`payment`].
 
 pub mod clock;
+pub mod decide;
 pub mod embed;
 pub mod error;
 pub mod format;
@@ -22,8 +23,8 @@ pub use clock::{Clock, Timestamp};
 pub use error::{Error, ErrorCode, Retry};
 pub use format::Format;
 pub use id::{
-    AccountId, AdminId, AuditId, HoldId, JobId, KeyId, MediaId, MemberId, NoticeId, RequestId, ResponseId,
-    SubscriptionId, TopUpId, WorkerId,
+    AccountId, AdminId, AuditId, BatchId, DecisionId, FileId, HoldId, JobId, KeyId, MediaId, MemberId,
+    MessageBatchId, NoticeId, RequestId, ResponseId, SubscriptionId, TopUpId, WorkerId,
 };
 pub use job::{JobStatus, StepState};
 pub use money::Credits;

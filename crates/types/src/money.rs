@@ -86,6 +86,17 @@ impl Discount {
         numerator: 1,
         denominator: 1,
     };
+    /// What a line of a batch costs: 35 % below list.
+    pub const BATCH: Discount = Discount {
+        numerator: 65,
+        denominator: 100,
+    };
+}
+
+impl Default for Discount {
+    fn default() -> Self {
+        Self::NONE
+    }
 }
 
 /// A text that is not an amount.

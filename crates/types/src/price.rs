@@ -17,6 +17,8 @@ type Table = [Option<Credits>; Unit::ALL.len()];
 pub struct Prices {
     per_million: Table,
     long: Option<LongPrompt>,
+    /// By which every usage is made cheaper. It is no part of the list: two calls at one list may differ in it.
+    discount: Discount,
 }
 
 /// Prices of requests whose prompt is longer than `above` tokens; a class that is not in it keeps its own.
@@ -78,6 +80,17 @@ impl Prices {
         }
         long.per_million[unit as usize] = Some(per_million);
         Ok(self)
+    }
+
+    /// The same list, at which every usage is made cheaper by this.
+    #[must_use]
+    pub fn at(self, discount: Discount) -> Prices {
+        Prices { discount, ..self }
+    }
+
+    /// By which every usage is made cheaper.
+    pub fn discount(&self) -> Discount {
+        self.discount
     }
 
     /// Every price by its written name, in the order of the classes.
@@ -165,8 +178,8 @@ impl Prices {
         self.price(unit, 0).max(self.price(unit, most_tokens))
     }
 
-    /// What a usage costs; rounded up once.
-    pub fn cost(&self, usage: &Usage, discount: Discount) -> Credits {
+    /// What a usage costs, by the discount of these prices; rounded up once.
+    pub fn cost(&self, usage: &Usage) -> Credits {
         let input_tokens = usage.total_input();
         let sum = usage
             .iter()
@@ -174,7 +187,7 @@ impl Prices {
                 i128::from(quantity).saturating_mul(i128::from(self.price(unit, input_tokens).nanos()))
             })
             .fold(0_i128, i128::saturating_add);
-        Credits::from_price_sum(sum, discount)
+        Credits::from_price_sum(sum, self.discount)
     }
 }
 
@@ -249,7 +262,7 @@ mod tests {
         let usage = Usage::tokens(1_000, 500)
             .with(Unit::CacheRead, 9_000)
             .with(Unit::Reasoning, 500);
-        assert_eq!(prices.cost(&usage, Discount::NONE), credits("0.01475"));
+        assert_eq!(prices.cost(&usage), credits("0.01475"));
         assert_eq!(prices.per_million(Unit::Reasoning), credits("10"));
         assert_eq!(prices.per_million(Unit::CacheWrite), credits("2.50"));
         assert_eq!(prices.highest_input(1, false), credits("2.50"));
@@ -268,17 +281,11 @@ mod tests {
             prices.with_named(name, credits(price))
         });
         let prices = prices.unwrap();
-        assert_eq!(
-            prices.cost(&Usage::tokens(1_000, 100), Discount::NONE),
-            credits("0.003")
-        );
-        assert_eq!(
-            prices.cost(&Usage::tokens(1_001, 100), Discount::NONE),
-            credits("0.005504")
-        );
+        assert_eq!(prices.cost(&Usage::tokens(1_000, 100)), credits("0.003"));
+        assert_eq!(prices.cost(&Usage::tokens(1_001, 100)), credits("0.005504"));
         let cached = Usage::tokens(501, 0).with(Unit::CacheRead, 500);
         assert_eq!(
-            prices.cost(&cached, Discount::NONE),
+            prices.cost(&cached),
             credits("0.002204"),
             "the cache rises with the input"
         );
@@ -301,7 +308,7 @@ mod tests {
             .with(Unit::Input, credits("4"))
             .with(Unit::CacheWrite, credits("5"));
         let usage = Usage::tokens(0, 0).with(Unit::CacheWriteHour, 1_000);
-        assert_eq!(prices.cost(&usage, Discount::NONE), credits("0.008"));
+        assert_eq!(prices.cost(&usage), credits("0.008"));
         assert_eq!(
             prices.highest_input(1, false),
             credits("5"),
@@ -309,10 +316,10 @@ mod tests {
         );
         assert_eq!(prices.highest_input(1, true), credits("8"));
         let named = prices.with_named("cache_write_1h", credits("7")).unwrap();
-        assert_eq!(named.cost(&usage, Discount::NONE), credits("0.007"));
+        assert_eq!(named.cost(&usage), credits("0.007"));
         assert_eq!(named.highest_input(1, true), credits("7"));
         let long = prices.with_named("input>10", credits("6")).unwrap();
-        assert_eq!(long.cost(&usage, Discount::NONE), credits("0.012"));
+        assert_eq!(long.cost(&usage), credits("0.012"));
         assert!(Prices::free().with(Unit::CacheRead, Credits::ZERO).is_free());
     }
 
@@ -325,7 +332,7 @@ mod tests {
             .with_named("output>10", credits("60"))
             .unwrap();
         let two_and_a_half = Usage::ZERO.with(Unit::Image, 2_500_000);
-        assert_eq!(prices.cost(&two_and_a_half, Discount::NONE), credits("0.1"));
+        assert_eq!(prices.cost(&two_and_a_half), credits("0.1"));
         assert_eq!(prices.per_million(Unit::Video), Credits::ZERO);
         assert_eq!(
             prices.highest_output(1),

@@ -130,6 +130,15 @@ impl Usage {
         self
     }
 
+    /// Both together.
+    #[must_use]
+    pub fn plus(mut self, other: &Usage) -> Usage {
+        for (sum, more) in self.quantities.iter_mut().zip(other.quantities) {
+            *sum = sum.saturating_add(more);
+        }
+        self
+    }
+
     /// The quantity of a class.
     pub const fn get(&self, unit: Unit) -> u64 {
         self.quantities[unit as usize]

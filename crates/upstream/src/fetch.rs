@@ -2,6 +2,7 @@
 //! so whoever implements the port decides which hosts may be reached at all.
 
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -95,4 +96,34 @@ impl std::error::Error for FetchError {}
 pub trait Fetcher: Send + Sync {
     /// The bytes at an address.
     async fn fetch(&self, request: &FetchRequest<'_>) -> Result<Fetched, FetchError>;
+}
+
+/// What a medium is like inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// A picture of so many pixels.
+    Picture {
+        /// From left to right.
+        width: u32,
+        /// From top to bottom.
+        height: u32,
+    },
+    /// Sound of this length.
+    Sound(Duration),
+    /// A film of this length.
+    Film {
+        /// How long it is.
+        duration: Duration,
+        /// Whether there is sound to it.
+        has_sound: bool,
+    },
+    /// There is no program here that could tell.
+    Unknown,
+}
+
+/// Looks into media.
+#[async_trait]
+pub trait Gauge: Send + Sync {
+    /// What these bytes are. `WrongType` when they are nothing of the kind, `TooLarge` when it is larger than any is read.
+    async fn measure(&self, kind: MediaKind, bytes: &Bytes) -> Result<Measure, FetchError>;
 }

@@ -2,6 +2,7 @@
 
 pub mod context;
 pub mod count;
+pub mod decide;
 pub mod embed;
 pub mod error;
 pub mod fetch;
@@ -17,9 +18,12 @@ pub mod video;
 
 pub use context::{CallContext, Permit};
 pub use count::CountProvider;
+pub use decide::{
+    DecideProvider, DecisionWay, LabelCall, LabelDraws, LabelReading, RelayAnswer, RelayCall, letters,
+};
 pub use embed::{EmbedAnswer, EmbedCall, EmbedPayload, EmbedProvider};
 pub use error::{UpstreamCause, UpstreamError, UpstreamErrorKind};
-pub use fetch::{FetchError, FetchRequest, Fetched, Fetcher, MediaKind};
+pub use fetch::{FetchError, FetchRequest, Fetched, Fetcher, Gauge, Measure, MediaKind};
 pub use image::{ImageCall, ImageFormat, ImageTask};
 pub use make::{Content, ContentStream, Made, Maker, Piece, Size, Source, State, Submitted};
 pub use moderate::{ModerationCall, ModerationProvider};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::count::CountProvider;
+use crate::decide::DecideProvider;
 use crate::embed::EmbedProvider;
 use crate::error::UpstreamError;
 use crate::image::ImageCall;
@@ -46,6 +47,11 @@ pub trait Provider: Send + Sync {
 
     /// Embeddings.
     fn embeddings(&self) -> Option<&dyn EmbedProvider> {
+        None
+    }
+
+    /// Typed decisions.
+    fn decisions(&self) -> Option<&dyn DecideProvider> {
         None
     }
 

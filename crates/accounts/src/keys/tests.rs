@@ -62,7 +62,7 @@ impl KeyStore for Store {
         Ok(Vec::new())
     }
 
-    async fn set_compat(&self, id: KeyId, _: Compat) -> Result<Key, StorageError> {
+    async fn change(&self, id: KeyId, _: KeyChange) -> Result<Key, StorageError> {
         Err(StorageError::not_found(id))
     }
 
@@ -107,9 +107,7 @@ impl Scene {
 
     async fn key(&self, account: u128) -> (KeyId, String) {
         let account = AccountId::from_u128(account);
-        let created = self
-            .there
-            .create(account, "key", KeyMode::Live, Compat::Strict, None);
+        let created = self.there.create(account, KeyWish::plain("key"));
         let (key, secret) = created.await.unwrap();
         (key.id, secret.reveal().to_owned())
     }

@@ -18,7 +18,7 @@ use crate::rows::{test_clock_column, tpm_column};
 
 pub(super) struct Accounts(pub(super) Arc<Pool>);
 
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 14] = [
     "id",
     "name",
     "state",
@@ -28,6 +28,9 @@ const COLUMNS: [&str; 11] = [
     "gpus",
     "agents",
     "chats",
+    "files",
+    "files_gib",
+    "batch_tokens",
     "test_clock",
     "created_at",
 ];
@@ -39,8 +42,8 @@ impl AccountStore for Accounts {
         let statement = sqlx::query(
             "WITH created AS (
                 INSERT INTO account (id, name, state, rpm, tpm, created_at, keys, gpus, agents, chats,
-                    test_clock)
-                VALUES ($1, $2, $3, $4, $5, $6, $8, $9, $10, $11, $12) RETURNING id
+                    test_clock, files, files_gib, batch_tokens)
+                VALUES ($1, $2, $3, $4, $5, $6, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING id
             )
             INSERT INTO ledger_account (account_id, kind, balance)
             SELECT created.id, kinds.kind, 0 FROM created, unnest($7::text[]) AS kinds (kind)",
@@ -58,7 +61,10 @@ impl AccountStore for Accounts {
             .bind(account.limits.gpus.map(i64::from))
             .bind(account.limits.agents.map(i64::from))
             .bind(account.limits.chats.map(i64::from))
-            .bind(test_clock);
+            .bind(test_clock)
+            .bind(account.limits.files.map(i64::from))
+            .bind(account.limits.files_gib.map(i64::from))
+            .bind(account.limits.batch_tokens.map(u64::cast_signed));
         self.0.execute(statement).await.map(drop)
     }
 
@@ -105,7 +111,7 @@ impl AccountStore for Accounts {
 async fn update(connection: &mut PgConnection, account: &Account) -> Result<()> {
     let statement = sqlx::query(
         "UPDATE account SET name = $2, state = $3, rpm = $4, tpm = $5, keys = $6, gpus = $7, agents = $8, chats = $9,
-            test_clock = $10
+            test_clock = $10, files = $11, files_gib = $12, batch_tokens = $13
         WHERE id = $1",
     );
     let statement = statement
@@ -118,6 +124,9 @@ async fn update(connection: &mut PgConnection, account: &Account) -> Result<()> 
         .bind(account.limits.gpus.map(i64::from))
         .bind(account.limits.agents.map(i64::from))
         .bind(account.limits.chats.map(i64::from))
-        .bind(test_clock_column(account)?);
+        .bind(test_clock_column(account)?)
+        .bind(account.limits.files.map(i64::from))
+        .bind(account.limits.files_gib.map(i64::from))
+        .bind(account.limits.batch_tokens.map(u64::cast_signed));
     execute(connection, statement).await
 }

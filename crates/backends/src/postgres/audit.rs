@@ -1,14 +1,15 @@
-//! The books in one snapshot. Nine tables are read side by side in order of account, so that books of any size pass
+//! The books in one snapshot. Ten tables are read side by side in order of account, so that books of any size pass
 //! through a little memory.
 
 use std::collections::VecDeque;
 
 use sqlx::postgres::PgRow;
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, FromRow, PgConnection};
 use tokio::sync::mpsc;
 use tollgate_storage::audit::{Leg, OpenHold, OpenLease, TransferRow, TransferSubject};
 use tollgate_storage::{
-    AuditVisitor, Chain, LedgerAccount, LedgerBalance, Link, Lot, PriceRecord, Refund, Result, UsageRow,
+    AuditVisitor, Chain, ChargedLine, LedgerAccount, LedgerBalance, Link, Lot, PriceRecord, Refund, Result,
+    UsagePart, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, HoldId};
@@ -17,6 +18,8 @@ use super::error::while_running;
 use super::pool::{Pool, lost};
 use super::rows::{self, IdBytes};
 use super::usage::usage_columns;
+use crate::batches::LineColumns;
+use crate::parts::PartColumns;
 use crate::rows::{
     LotColumns, PriceColumns, RefundColumns, UsageColumns, link_from, plan_from, version_from,
 };
@@ -33,8 +36,10 @@ enum Shown {
     Lease(OpenLease),
     Hold(OpenHold),
     Transfer(TransferRow),
+    Part(HoldId, Box<UsagePart>),
     Usage(Box<UsageRow>),
     Refund(Box<Refund>),
+    Line(ChargedLine),
     AccountEnd,
     Unreadable(String),
 }
@@ -65,8 +70,10 @@ fn visit(visitor: &mut dyn AuditVisitor, shown: Shown) {
         Shown::Lease(lease) => visitor.lease(lease),
         Shown::Hold(hold) => visitor.hold(hold),
         Shown::Transfer(transfer) => visitor.transfer(transfer),
+        Shown::Part(row, part) => visitor.part(row, &part),
         Shown::Usage(row) => visitor.usage(&row),
         Shown::Refund(refund) => visitor.refund(&refund),
+        Shown::Line(line) => visitor.line(&line),
         Shown::AccountEnd => visitor.account_end(),
         Shown::Unreadable(what) => visitor.unreadable(what),
     }
@@ -117,29 +124,23 @@ async fn read_books(connection: &mut PgConnection, only: Option<AccountId>, out:
     };
     let mut accounts = Table::open(connection, &ACCOUNTS, &scope).await?;
     let mut tables = Vec::new();
-    for source in [&BALANCES, &CHAINS, &LOTS, &LEASES, &HOLDS, &REFUNDS] {
+    for source in [&BALANCES, &CHAINS, &LOTS, &LEASES, &HOLDS, &REFUNDS, &LINES] {
         tables.push(Table::open(connection, source, &scope).await?);
     }
-    let mut transfers = Table::open(connection, &TRANSFERS, &scope).await?;
-    let mut usage_rows = Table::open(connection, &USAGE, &scope).await?;
+    // A call's transfers come before its parts, and both before its usage row.
+    let mut calls = Vec::new();
+    for source in [&TRANSFERS, &PARTS, &USAGE] {
+        calls.push(Table::open(connection, source, &scope).await?);
+    }
     while let Some(row) = accounts.next(connection).await? {
         let account: IdBytes = rows::get(&row, "account_id")?;
         out.push((ACCOUNTS.convert)(&row)).await;
         for table in &mut tables {
             table.show_up_to(Some(account), connection, out).await?;
         }
-        // A call's transfers come before its usage row.
-        loop {
-            let transfer = transfers.entry_of(account, connection, out).await?;
-            let usage = usage_rows.entry_of(account, connection, out).await?;
-            let table = match (transfer, usage) {
-                (None, None) => break,
-                (Some(transfer), Some(usage)) if transfer > usage => &mut usage_rows,
-                (None, Some(_)) => &mut usage_rows,
-                (Some(_), _) => &mut transfers,
-            };
-            if let Some(row) = table.next(connection).await? {
-                out.push((table.source.convert)(&row)).await;
+        while let Some(place) = first_of(&mut calls, account, connection, out).await? {
+            if let Some(row) = calls[place].next(connection).await? {
+                out.push((calls[place].source.convert)(&row)).await;
             }
         }
         out.push(Ok(Shown::AccountEnd)).await;
@@ -147,10 +148,28 @@ async fn read_books(connection: &mut PgConnection, only: Option<AccountId>, out:
             return Ok(());
         }
     }
-    for table in tables.iter_mut().chain([&mut transfers, &mut usage_rows]) {
+    for table in tables.iter_mut().chain(&mut calls) {
         table.show_up_to(None, connection, out).await?;
     }
     Ok(())
+}
+
+/// Which of the tables has the row that comes next: of those that belong to the same, the first table's.
+async fn first_of(
+    tables: &mut [Table],
+    account: IdBytes,
+    connection: &mut PgConnection,
+    out: &mut Chunks,
+) -> Result<Option<usize>> {
+    let mut first: Option<(Vec<u8>, usize)> = None;
+    for (place, table) in tables.iter_mut().enumerate() {
+        if let Some(entry) = table.entry_of(account, connection, out).await?
+            && first.as_ref().is_none_or(|(least, _)| entry < *least)
+        {
+            first = Some((entry, place));
+        }
+    }
+    Ok(first.map(|(_, place)| place))
 }
 
 /// A table in order of account. Where its rows are chosen, the cursor's statement has `{scope}`.
@@ -250,6 +269,18 @@ static TRANSFERS: Source = Source {
     convert: |row| Ok(Shown::Transfer(transfer(row)?)),
 };
 
+static PARTS: Source = Source {
+    name: "usage_part",
+    declare: "DECLARE parts CURSOR FOR SELECT * FROM usage_part WHERE {scope} ORDER BY account_id, id, number",
+    entry: "id",
+    fetch: "FETCH 1000 FROM parts",
+    convert: |row| {
+        let columns = PartColumns::from_row(row).map_err(super::error::corrupt)?;
+        let (row, part) = columns.of_row()?;
+        Ok(Shown::Part(row, Box::new(part)))
+    },
+};
+
 static USAGE: Source = Source {
     name: "usage_row",
     declare: concat!(
@@ -268,6 +299,14 @@ static REFUNDS: Source = Source {
     entry: "id",
     fetch: "FETCH 1000 FROM refunds",
     convert: |row| Ok(Shown::Refund(Box::new(rows::whole::<RefundColumns, _>(row)?))),
+};
+
+static LINES: Source = Source {
+    name: "batch_line",
+    declare: "DECLARE lines CURSOR FOR SELECT * FROM batch_line WHERE {scope} ORDER BY account_id, batch_id, number",
+    entry: "batch_id",
+    fetch: "FETCH 1000 FROM lines",
+    convert: |row| Ok(Shown::Line(rows::whole::<LineColumns, _>(row)?)),
 };
 
 /// A row of `transfer`.

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection};
 use tollgate_storage::{
-    HoldOutcome, Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobEvent, JobFilter, JobLease, JobStep,
-    JobStore, LeasedJob, NewHold, NewJob, NewJobEvent, Resolution, Result, Settlement, StorageError,
+    HoldOutcome, Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobEvent, JobFilter, JobLease, JobSearch,
+    JobStep, JobStore, LeasedJob, NewHold, NewJob, NewJobEvent, Resolution, Result, Settlement, StorageError,
 };
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, JobId, JobStatus, Timestamp, WorkerId};
@@ -19,11 +19,12 @@ use super::pool::Statement;
 use super::subscription::execute;
 use super::{Node, rows};
 use crate::jobs::{
-    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, IS_WAITING, JobColumns, JobEventColumns, LIST,
-    OVERDUE, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job,
-    bind_step, lasting, of_job, of_lease, void,
+    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, IS_WAITING, JobColumns, JobEventColumns, OVERDUE,
+    RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job, bind_list,
+    bind_search, bind_step, in_order, lasting, of_job, of_lease, unfinished, void,
 };
-use crate::rows::{id_bytes, page_edge, quantity_column};
+use crate::parts::bind_part;
+use crate::rows::{id_bytes, quantity_column};
 
 /// Claims follow one another, so that no account gets more at once than it may: any number that no other lock has.
 const ONE_CLAIM_AT_A_TIME: &str = "SELECT pg_advisory_xact_lock(7021860144)";
@@ -45,13 +46,13 @@ impl JobStore for Jobs {
     }
 
     async fn list(&self, account: AccountId, filter: JobFilter, limit: u32) -> Result<Vec<Job>> {
-        let statement = sqlx::query(LIST)
-            .bind(id_bytes(account.as_u128()))
-            .bind(page_edge(filter.before.map(JobId::as_u128), u8::MAX))
-            .bind(filter.kind)
-            .bind(filter.status.map(JobStatus::as_str))
-            .bind(i64::from(limit));
-        self.0.pool.all(statement).await?.iter().map(job).collect()
+        let rows = self.0.pool.all(bind_list!(account, filter, limit)).await?;
+        in_order(rows.iter().map(job), &filter)
+    }
+
+    async fn search(&self, search: JobSearch, limit: u32) -> Result<Vec<Job>> {
+        let found = self.0.pool.all(bind_search!(search, limit)).await?;
+        found.iter().map(job).collect()
     }
 
     async fn claim(&self, claim: JobClaim) -> Result<Vec<LeasedJob>> {
@@ -136,6 +137,27 @@ impl JobStore for Jobs {
         })
         .await?;
         Ok(swept)
+    }
+
+    async fn forget(&self, account: AccountId, id: JobId) -> Result<bool> {
+        let row = self.0.pool.optional(of_job!(GET, account, id)).await?;
+        let Some(columns) = row
+            .as_ref()
+            .map(JobColumns::from_row)
+            .transpose()
+            .map_err(corrupt)?
+        else {
+            return Ok(false);
+        };
+        // What has ended and is told of stays so.
+        if !columns.is_told() {
+            return Err(unfinished(id));
+        }
+        transact(&self.0.pool, move |connection| {
+            Box::pin(forget(connection, vec![(account, id)]))
+        })
+        .await?;
+        Ok(true)
     }
 }
 
@@ -266,6 +288,9 @@ async fn finish(connection: &mut PgConnection, lease: JobLease, end: JobEnd) -> 
         let first = last_event(ended, lease)? - count + 1;
         let at = end.settlement.ended_at;
         tell(connection, (lease.account, lease.job), first, &events, at).await?;
+        for part in &end.parts {
+            execute(connection, bind_part!(end.settlement, part)).await?;
+        }
     }
     let settled = settle_statement(&end.settlement)
         .fetch_one(connection)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::{Connection, PgConnection, Row};
 use tollgate_storage::{
-    Compat, Key, KeyOwner, KeyState, KeyStore, NewKey, Result, StorageError, StorageErrorKind,
+    Compat, Key, KeyChange, KeyOwner, KeyState, KeyStore, NewKey, Result, StorageError, StorageErrorKind,
 };
 use tollgate_types::{AccountId, KeyId, Timestamp};
 
@@ -44,11 +44,13 @@ impl KeyStore for Keys {
             "SELECT api_key.*, account.id AS owner_id, account.name AS owner_name, account.state AS owner_state,
                 account.rpm AS owner_rpm, account.tpm AS owner_tpm, account.keys AS owner_keys,
                 account.gpus AS owner_gpus, account.agents AS owner_agents, account.chats AS owner_chats,
+                account.files AS owner_files, account.files_gib AS owner_files_gib,
+                account.batch_tokens AS owner_batch_tokens,
                 account.test_clock AS owner_test_clock, account.created_at AS owner_created_at
             FROM api_key JOIN account ON account.id = api_key.account_id
             WHERE api_key.digest_prefix = $1",
         );
-        const OWNER: [&str; 11] = [
+        const OWNER: [&str; 14] = [
             "owner_id",
             "owner_name",
             "owner_state",
@@ -58,6 +60,9 @@ impl KeyStore for Keys {
             "owner_gpus",
             "owner_agents",
             "owner_chats",
+            "owner_files",
+            "owner_files_gib",
+            "owner_batch_tokens",
             "owner_test_clock",
             "owner_created_at",
         ];
@@ -77,10 +82,14 @@ impl KeyStore for Keys {
         found.iter().map(rows::whole::<KeyColumns, _>).collect()
     }
 
-    async fn set_compat(&self, id: KeyId, compat: Compat) -> Result<Key> {
-        let statement = sqlx::query("UPDATE api_key SET compat = $2 WHERE id = $1 RETURNING *")
+    async fn change(&self, id: KeyId, change: KeyChange) -> Result<Key> {
+        let statement = sqlx::query(
+            "UPDATE api_key SET compat = COALESCE($2, compat), sync = COALESCE($3, sync) WHERE id = $1 RETURNING *",
+        );
+        let statement = statement
             .bind(id.as_u128().to_be_bytes())
-            .bind(compat.as_str());
+            .bind(change.compat.map(Compat::as_str))
+            .bind(change.sync.map(i64::from));
         let row = self.0.optional(statement).await?;
         rows::whole::<KeyColumns, _>(&row.ok_or_else(|| StorageError::not_found(id))?)
     }
@@ -116,9 +125,9 @@ async fn create(connection: &mut PgConnection, new: NewKey) -> sqlx::Result<Crea
     }
     let key = new.key;
     let insert = sqlx::query(
-        "INSERT INTO api_key (id, account_id, name, digest, digest_prefix, last4, mode, compat, state,
+        "INSERT INTO api_key (id, account_id, name, digest, digest_prefix, last4, mode, compat, sync, state,
             created_at, expires_at, revoked_at)
-        VALUES ($1, $2, $3, $4, substr($4, 1, 16), $5, $6, $7, $8, $9, $10, $11)",
+        VALUES ($1, $2, $3, $4, substr($4, 1, 16), $5, $6, $7, $8, $9, $10, $11, $12)",
     );
     let insert = insert
         .bind(key.id.as_u128().to_be_bytes())
@@ -128,6 +137,7 @@ async fn create(connection: &mut PgConnection, new: NewKey) -> sqlx::Result<Crea
         .bind(key.last4)
         .bind(key.mode.as_str())
         .bind(key.compat.as_str())
+        .bind(i64::from(key.sync))
         .bind(key.state.as_str())
         .bind(key.created_at.as_micros())
         .bind(key.expires_at.map(Timestamp::as_micros))

@@ -9,7 +9,9 @@ mod account;
 mod admin;
 mod audit;
 mod audit_log;
+mod batch_line;
 mod error;
+mod file;
 mod idempotency;
 mod job;
 mod key;
@@ -138,6 +140,8 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         prices: Arc::new(price::PriceVersions(pool.clone())),
         responses: Arc::new(response::Responses(pool.clone())),
         media: Arc::new(media::MediaRows(pool.clone())),
+        files: Arc::new(file::Files(pool.clone())),
+        batches: Arc::new(batch_line::BatchLines(pool.clone())),
         subscriptions: Arc::new(subscription::Subscriptions(node.clone())),
         provider_subscriptions: Arc::new(provider_subscription::ProviderSubscriptions(pool.clone())),
         idempotency: Arc::new(idempotency::Idempotency(pool.clone())),

@@ -9,12 +9,15 @@ use metrics::{Gauge, gauge};
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::sync::broadcast::Sender;
 use tokio::time::{sleep, timeout};
-use tollgate_storage::{News, NewsReader, NewsSource};
+use tollgate_storage::{JobNews, News, NewsReader, NewsSource};
 
 use super::pool::Pool;
 
 /// What the triggers call it. Databases of one server do not hear each other.
 const CHANNEL: &str = "tollgate";
+
+/// The same for jobs. A node of a version that did not know them does not listen to it.
+const JOBS: &str = "tollgate_jobs";
 
 /// What the connection that listens is called in `pg_stat_activity`.
 const NAME: &str = "tollgate-news";
@@ -32,33 +35,69 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Listens from the first reader on, so commands have no connection for it.
 pub(super) struct Listener {
     pool: Arc<Pool>,
-    readers: Sender<News>,
+    readers: Readers,
     started: Once,
+}
+
+/// Those who are told.
+#[derive(Clone)]
+struct Readers {
+    news: Sender<News>,
+    jobs: Sender<JobNews>,
+}
+
+impl Readers {
+    /// Tells what was heard on a channel. There may be no reader.
+    fn tell(&self, channel: &str, text: &str) {
+        match channel {
+            JOBS => drop(self.jobs.send(JobNews::parse(text))),
+            _ => drop(self.news.send(News::parse(text))),
+        }
+    }
+
+    /// Nobody listened until now.
+    fn tell_all(&self) {
+        let _ = self.news.send(News::Everything);
+        let _ = self.jobs.send(JobNews::Any);
+    }
 }
 
 impl Listener {
     pub(super) fn new(pool: Arc<Pool>) -> Self {
         Self {
             pool,
-            readers: Sender::new(KEPT),
+            readers: Readers {
+                news: Sender::new(KEPT),
+                jobs: Sender::new(KEPT),
+            },
             started: Once::new(),
         }
+    }
+
+    fn start(&self) {
+        self.started.call_once(|| {
+            let options = self.pool.options().clone().application_name(NAME);
+            self.pool.accompany(listen(options, self.readers.clone()));
+        });
     }
 }
 
 impl NewsSource for Listener {
     fn subscribe(&self) -> NewsReader {
-        let reader = self.readers.subscribe();
-        self.started.call_once(|| {
-            let options = self.pool.options().clone().application_name(NAME);
-            self.pool.accompany(listen(options, self.readers.clone()));
-        });
+        let reader = self.readers.news.subscribe();
+        self.start();
+        reader.into()
+    }
+
+    fn subscribe_to_jobs(&self) -> NewsReader<JobNews> {
+        let reader = self.readers.jobs.subscribe();
+        self.start();
         reader.into()
     }
 }
 
 /// Listens, and again whenever the connection is lost.
-async fn listen(options: PgConnectOptions, readers: Sender<News>) {
+async fn listen(options: PgConnectOptions, readers: Readers) {
     let up = gauge!("tollgate_news_up");
     metrics::describe_gauge!("tollgate_news_up", "Whether changes by other nodes are heard of");
     let (mut pause, mut reason) = (SHORTEST_PAUSE, None);
@@ -101,19 +140,17 @@ async fn connect(options: &PgConnectOptions) -> sqlx::Result<PgListener> {
     let mut listener = PgListener::connect_with(&alone).await?;
     listener.ignore_pool_close_event(true);
     listener.eager_reconnect(false);
-    listener.listen(CHANNEL).await?;
+    listener.listen_all([CHANNEL, JOBS]).await?;
     Ok(listener)
 }
 
 /// Passes on what is heard until the connection is lost.
-async fn relay(mut listener: PgListener, readers: &Sender<News>, up: &Gauge) -> sqlx::Result<Infallible> {
-    // There may be no reader, and nobody listened until now.
-    let tell = |news| drop(readers.send(news));
-    tell(News::Everything);
+async fn relay(mut listener: PgListener, readers: &Readers, up: &Gauge) -> sqlx::Result<Infallible> {
+    readers.tell_all();
     up.set(1);
     loop {
         match timeout(SILENCE, listener.try_recv()).await {
-            Ok(Ok(Some(notification))) => tell(News::parse(notification.payload())),
+            Ok(Ok(Some(heard))) => readers.tell(heard.channel(), heard.payload()),
             Ok(Ok(None)) => return Err(lost(io::ErrorKind::ConnectionAborted)),
             Ok(Err(error)) => return Err(error),
             Err(_) => {

@@ -45,9 +45,9 @@ where
     C::from_row(row).map_err(corrupt)?.try_into()
 }
 
-/// An account in the columns of these names: `id, name, state, rpm, tpm, keys, gpus, agents, chats, created_at`, or those
-/// names as a join has renamed them.
-pub(super) fn account(row: &PgRow, columns: [&str; 11]) -> Result<Account> {
+/// An account in the columns of these names: its id, name and state, its limits as [`Limits`] has them, its test clock and when it was
+/// created, or those names as a join has renamed them.
+pub(super) fn account(row: &PgRow, columns: [&str; 14]) -> Result<Account> {
     let [
         id_column,
         name_column,
@@ -58,11 +58,14 @@ pub(super) fn account(row: &PgRow, columns: [&str; 11]) -> Result<Account> {
         gpus,
         agents,
         chats,
+        files,
+        files_gib,
+        batch_tokens,
         test_clock,
         created_at,
     ] = columns;
     let limit = |column: &str| limit_from(get(row, column)?);
-    let tpm: Option<i64> = get(row, tpm)?;
+    let (tpm, batch_tokens): (Option<i64>, Option<i64>) = (get(row, tpm)?, get(row, batch_tokens)?);
     let limits = Limits {
         rpm: limit(rpm)?,
         tpm: tpm.map(i64::cast_unsigned),
@@ -70,6 +73,9 @@ pub(super) fn account(row: &PgRow, columns: [&str; 11]) -> Result<Account> {
         gpus: limit(gpus)?,
         agents: limit(agents)?,
         chats: limit(chats)?,
+        files: limit(files)?,
+        files_gib: limit(files_gib)?,
+        batch_tokens: batch_tokens.map(i64::cast_unsigned),
     };
     Ok(Account {
         id: AccountId::from_u128(id(row, id_column)?),

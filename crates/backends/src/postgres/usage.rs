@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
-use tollgate_storage::{Result, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
-use tollgate_types::{AccountId, KeyId, RequestId, Timestamp};
+use tollgate_storage::{
+    Result, UsageFilter, UsageGroup, UsagePage, UsagePart, UsageRow, UsageStore, UsageTotal,
+};
+use tollgate_types::{AccountId, HoldId, KeyId, RequestId, Timestamp};
 
 use super::Node;
 use super::error::corrupt;
 use super::pool::Statement;
 use super::rows;
+use crate::parts::{self, PartColumns};
 use crate::rows::{QuantityColumns, UsageColumns};
 
 pub(super) struct UsageRows(pub(super) Arc<Node>);
@@ -95,6 +98,14 @@ impl UsageStore for UsageRows {
         let statement = sqlx::query(OF_REQUEST).bind(request.as_u128().to_be_bytes());
         let row = self.0.settled(None).await.optional(statement).await?;
         row.as_ref().map(rows::whole::<UsageColumns, _>).transpose()
+    }
+
+    async fn parts(&self, account: AccountId, row: HoldId) -> Result<Vec<UsagePart>> {
+        let statement = sqlx::query(parts::LIST)
+            .bind(account.as_u128().to_be_bytes())
+            .bind(row.as_u128().to_be_bytes());
+        let found = self.0.settled(Some(account)).await.all(statement).await?;
+        found.iter().map(rows::whole::<PartColumns, _>).collect()
     }
 
     async fn totals(

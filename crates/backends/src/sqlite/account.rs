@@ -13,13 +13,13 @@ use super::books::Sums;
 use crate::rows::{AccountColumns, id_bytes, storage_error, test_clock_column, tpm_column};
 
 const CREATE: &str = "INSERT INTO account (id, name, state, rpm, tpm, keys, gpus, agents, chats, created_at, \
-    test_clock) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+    test_clock, files, files_gib, batch_tokens) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 const OPEN_BOOK: &str = "INSERT INTO ledger_account (account_id, kind, balance) VALUES ($1, $2, 0)";
 const GET: &str = "SELECT * FROM account WHERE id = $1";
 const LIST: &str = "SELECT * FROM account WHERE id > $1 ORDER BY id LIMIT $2";
 const WITH_TEST_CLOCKS: &str = "SELECT * FROM account WHERE test_clock IS NOT NULL ORDER BY id";
 const CHANGE: &str = "UPDATE account SET name = $2, state = $3, rpm = $4, tpm = $5, keys = $6, gpus = $7, agents = $8, \
-    chats = $9, test_clock = $10 WHERE id = $1";
+    chats = $9, test_clock = $10, files = $11, files_gib = $12, batch_tokens = $13 WHERE id = $1";
 
 #[async_trait]
 impl AccountStore for Sqlite {
@@ -72,6 +72,9 @@ async fn create(connection: &mut SqliteConnection, account: Account) -> Result<(
         .bind(account.limits.chats.map(i64::from))
         .bind(account.created_at.as_micros())
         .bind(test_clock)
+        .bind(account.limits.files.map(i64::from))
+        .bind(account.limits.files_gib.map(i64::from))
+        .bind(account.limits.batch_tokens.map(u64::cast_signed))
         .execute(&mut *connection)
         .await
         .map_err(storage_error)?;
@@ -128,7 +131,10 @@ async fn change(
         .bind(after.limits.gpus.map(i64::from))
         .bind(after.limits.agents.map(i64::from))
         .bind(after.limits.chats.map(i64::from))
-        .bind(test_clock_column(&after)?);
+        .bind(test_clock_column(&after)?)
+        .bind(after.limits.files.map(i64::from))
+        .bind(after.limits.files_gib.map(i64::from))
+        .bind(after.limits.batch_tokens.map(u64::cast_signed));
     update.execute(connection).await.map_err(storage_error)?;
     Ok(AccountChanged { before, after })
 }

@@ -9,12 +9,14 @@ use tokio::sync::mpsc;
 use tollgate_storage::audit::{
     AuditVisitor, LedgerAccount, LedgerBalance, Leg, OpenHold, TransferRow, TransferSubject,
 };
-use tollgate_storage::{Chain, Link, Lot, PriceRecord, Refund, Result, UsageRow};
+use tollgate_storage::{Chain, ChargedLine, Link, Lot, PriceRecord, Refund, Result, UsagePart, UsageRow};
 use tollgate_types::{AccountId, Credits, HoldId, Timestamp};
 
 use super::usage::usage_columns;
 use super::writer::execute;
 use super::{Core, stopped};
+use crate::batches::LineColumns;
+use crate::parts::PartColumns;
 use crate::rows::{
     LotColumns, PriceColumns, RefundColumns, UsageColumns, corrupt, id_bytes, id_from, link_from, plan_from,
     quantity_from, storage_error, version_from,
@@ -30,9 +32,13 @@ const HOLDS: &str = "SELECT account_id, id, amount, expires_at, allowance, plan_
     WHERE (account_id, id) > ($1, $2) ORDER BY account_id, id LIMIT $3";
 const REFUNDS: &str = "SELECT id, account_id, hold_id, credits, allowance, reason, created_at FROM refund \
     WHERE (account_id, hold_id, id) > ($1, $2, $3) ORDER BY account_id, hold_id, id LIMIT $4";
+const LINES: &str = "SELECT account_id, batch_id, number, hold_id, state, content, price_version, usage, charge, overrun \
+    FROM batch_line WHERE (account_id, batch_id, number) > ($1, $2, $3) ORDER BY account_id, batch_id, number LIMIT $4";
 const TRANSFERS: &str = "SELECT account_id, entry_id, leg, subject, debit, credit, amount, created_at, price_version, \
     sequence, prev_hash, hash FROM transfer \
     WHERE (account_id, entry_id, leg) > ($1, $2, $3) ORDER BY account_id, entry_id, leg LIMIT $4";
+const PARTS: &str = "SELECT * FROM usage_part WHERE (account_id, id, number) > ($1, $2, $3) \
+    ORDER BY account_id, id, number LIMIT $4";
 const USAGE: &str = concat!(
     "SELECT ",
     usage_columns!(),
@@ -55,8 +61,10 @@ enum Shown {
     Lot(Box<Lot>),
     Hold(OpenHold),
     Transfer(TransferRow),
+    Part(HoldId, Box<UsagePart>),
     Usage(Box<UsageRow>),
     Refund(Box<Refund>),
+    Line(ChargedLine),
     AccountEnd,
     Unreadable(String),
 }
@@ -100,8 +108,10 @@ fn show(visitor: &mut dyn AuditVisitor, shown: Shown) {
         Shown::Lot(lot) => visitor.lot(&lot),
         Shown::Hold(hold) => visitor.hold(hold),
         Shown::Transfer(transfer) => visitor.transfer(transfer),
+        Shown::Part(row, part) => visitor.part(row, &part),
         Shown::Usage(row) => visitor.usage(&row),
         Shown::Refund(refund) => visitor.refund(&refund),
+        Shown::Line(line) => visitor.line(&line),
         Shown::AccountEnd => visitor.account_end(),
         Shown::Unreadable(what) => visitor.unreadable(what),
     }
@@ -141,7 +151,7 @@ impl Shower {
     }
 }
 
-/// Seven tables are read side by side in order of account, a page at a time, so that books of any size pass through a
+/// Eight tables are read side by side in order of account, a page at a time, so that books of any size pass through a
 /// little memory.
 async fn show_all(
     connection: &mut SqliteConnection,
@@ -167,9 +177,14 @@ async fn show_all(
         table(LOTS, Key::Id, Read::Row(lot)),
         table(HOLDS, Key::Id, Read::Row(open_hold)),
         table(REFUNDS, Key::Call, Read::Row(refund)),
+        table(LINES, Key::Line, Read::Row(line)),
     ];
-    let mut transfers = table(TRANSFERS, Key::Leg, Read::Row(transfer));
-    let mut usage_rows = table(USAGE, Key::Id, Read::Row(usage));
+    // A call's transfers come before its parts, and both before its usage row.
+    let mut calls = [
+        table(TRANSFERS, Key::Leg, Read::Row(transfer)),
+        table(PARTS, Key::Part, Read::Row(part)),
+        table(USAGE, Key::Id, Read::Row(usage)),
+    ];
     while let Some(row) = accounts.next(connection).await? {
         let id: Vec<u8> = row.try_get("account_id").map_err(storage_error)?;
         let account = match id_from(&id) {
@@ -188,23 +203,31 @@ async fn show_all(
                 shower.show_row(table.read(&row)).await?;
             }
         }
-        // A call's transfers come before its usage row.
-        loop {
-            let transfer = transfers.entry_of(&id, connection).await?;
-            let usage = usage_rows.entry_of(&id, connection).await?;
-            let table = match (transfer, usage) {
-                (None, None) => break,
-                (Some(transfer), Some(usage)) if transfer > usage => &mut usage_rows,
-                (None, Some(_)) => &mut usage_rows,
-                (Some(_), _) => &mut transfers,
-            };
-            if let Some(row) = table.next(connection).await? {
-                shower.show_row(table.read(&row)).await?;
+        while let Some(place) = first_of(&mut calls, &id, connection).await? {
+            if let Some(row) = calls[place].next(connection).await? {
+                shower.show_row(calls[place].read(&row)).await?;
             }
         }
         shower.show(Shown::AccountEnd).await?;
     }
     shower.send().await
+}
+
+/// Which of the tables has the row that comes next: of those that belong to the same, the first table's.
+async fn first_of(
+    tables: &mut [Table],
+    account: &[u8],
+    connection: &mut SqliteConnection,
+) -> Result<Option<usize>> {
+    let mut first: Option<(&[u8], usize)> = None;
+    for (place, table) in tables.iter_mut().enumerate() {
+        if let Some(entry) = table.entry_of(account, connection).await?
+            && first.is_none_or(|(least, _)| entry < least)
+        {
+            first = Some((entry, place));
+        }
+    }
+    Ok(first.map(|(_, place)| place))
 }
 
 /// What a table is ordered by, behind the account.
@@ -215,6 +238,8 @@ enum Key {
     Id,
     Call,
     Leg,
+    Part,
+    Line,
 }
 
 /// A value of a key.
@@ -246,13 +271,13 @@ impl Table {
     fn new(statement: &'static str, key: Key, read: Read, first: Option<Vec<u8>>) -> Table {
         let empty = || Value::Bytes(Vec::new());
         let account = Value::Bytes(first.unwrap_or_default());
-        // No id is less than the empty one, and no leg is below zero.
+        // No id is less than the empty one, and no leg or part is below zero.
         let after = match key {
             Key::Account => vec![account],
             Key::Kind => vec![account, Value::Text(String::new())],
             Key::Id => vec![account, empty()],
             Key::Call => vec![account, empty(), empty()],
-            Key::Leg => vec![account, empty(), Value::Number(-1)],
+            Key::Leg | Key::Part | Key::Line => vec![account, empty(), Value::Number(-1)],
         };
         Table {
             statement,
@@ -352,9 +377,17 @@ fn key_of(row: &SqliteRow, key: Key) -> Result<Vec<Value>> {
         Key::Kind => vec![account, Value::Text(row.try_get("kind").map_err(storage_error)?)],
         Key::Id => vec![account, bytes("id")?],
         Key::Call => vec![account, bytes("hold_id")?, bytes("id")?],
+        Key::Line => {
+            let number = Value::Number(row.try_get("number").map_err(storage_error)?);
+            vec![account, bytes("batch_id")?, number]
+        }
         Key::Leg => {
             let leg = Value::Number(row.try_get("leg").map_err(storage_error)?);
             vec![account, bytes("entry_id")?, leg]
+        }
+        Key::Part => {
+            let number = Value::Number(row.try_get("number").map_err(storage_error)?);
+            vec![account, bytes("id")?, number]
         }
     })
 }
@@ -434,9 +467,20 @@ pub(super) fn transfer_row(row: &SqliteRow) -> Result<TransferRow> {
     })
 }
 
+fn part(row: &SqliteRow) -> Result<Shown> {
+    let columns = PartColumns::from_row(row).map_err(storage_error)?;
+    let (row, part) = columns.of_row()?;
+    Ok(Shown::Part(row, Box::new(part)))
+}
+
 fn usage(row: &SqliteRow) -> Result<Shown> {
     let columns = UsageColumns::from_row(row).map_err(storage_error)?;
     UsageRow::try_from(columns).map(|row| Shown::Usage(Box::new(row)))
+}
+
+fn line(row: &SqliteRow) -> Result<Shown> {
+    let columns = LineColumns::from_row(row).map_err(storage_error)?;
+    ChargedLine::try_from(columns).map(Shown::Line)
 }
 
 fn refund(row: &SqliteRow) -> Result<Shown> {
@@ -455,4 +499,6 @@ fn ledger_account(row: &SqliteRow, column: &str) -> Result<LedgerAccount> {
 
 /// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[PRICES, ACCOUNTS, BALANCES, LOTS, HOLDS, TRANSFERS, USAGE, REFUNDS];
+pub(super) const STATEMENTS: &[&str] = &[
+    PRICES, ACCOUNTS, BALANCES, LOTS, HOLDS, TRANSFERS, PARTS, USAGE, REFUNDS,
+];

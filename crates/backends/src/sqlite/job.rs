@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{FromRow, Row};
 use tollgate_storage::{
-    HoldOutcome, Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobEvent, JobFilter, JobLease, JobStep,
-    JobStore, LeasedJob, LedgerStore, NewHold, NewJob, NewJobEvent, Resolution, Result, Settlement,
+    HoldOutcome, Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobEvent, JobFilter, JobLease, JobSearch,
+    JobStep, JobStore, LeasedJob, LedgerStore, NewHold, NewJob, NewJobEvent, Resolution, Result, Settlement,
     StorageError,
 };
 use tollgate_types::usage::Outcome;
@@ -16,12 +16,13 @@ use super::holds::Known;
 use super::writer::Command;
 use super::{Core, Sqlite};
 use crate::jobs::{
-    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, IS_WAITING, JobColumns, JobEventColumns, LIST,
-    OVERDUE, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job,
-    bind_step, lasting, of_job, of_lease, void,
+    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, IS_WAITING, JobColumns, JobEventColumns, OVERDUE,
+    RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job, bind_list,
+    bind_search, bind_step, in_order, lasting, of_job, of_lease, unfinished, void,
 };
 use crate::journal::record::crashed;
-use crate::rows::{id_bytes, id_from, page_edge, quantity_column, storage_error};
+use crate::parts::bind_part;
+use crate::rows::{id_bytes, id_from, quantity_column, storage_error};
 
 /// What was leased when the process died is nobody's any more.
 const ABANDON: &str = "UPDATE job SET lease_until = 0 WHERE lease_until IS NOT NULL";
@@ -41,6 +42,11 @@ impl JobStore for Sqlite {
 
     async fn list(&self, account: AccountId, filter: JobFilter, limit: u32) -> Result<Vec<Job>> {
         self.read(move |connection| Box::pin(list(connection, account, filter, limit)))
+            .await
+    }
+
+    async fn search(&self, search: JobSearch, limit: u32) -> Result<Vec<Job>> {
+        self.read(move |connection| Box::pin(find(connection, search, limit)))
             .await
     }
 
@@ -128,6 +134,28 @@ impl JobStore for Sqlite {
             move |connection| Box::pin(sweep(connection, before, limit)),
             |swept| swept,
         )
+        .await
+    }
+
+    async fn forget(&self, account: AccountId, id: JobId) -> Result<bool> {
+        let engine = self.clone();
+        self.carry_through(async move {
+            let ended = engine
+                .read(move |connection| Box::pin(ended(connection, account, id)))
+                .await?;
+            let Some(settlement) = ended else {
+                return Ok(false);
+            };
+            // Nobody could tell any more how its hold is resolved: it must be before.
+            engine.settle(settlement).await?;
+            engine
+                .write(
+                    move |connection| Box::pin(forget(connection, account, id)),
+                    |()| (),
+                )
+                .await?;
+            Ok(true)
+        })
         .await
     }
 }
@@ -260,12 +288,15 @@ async fn list(
     filter: JobFilter,
     limit: u32,
 ) -> Result<Vec<Job>> {
-    let rows = sqlx::query(LIST)
-        .bind(id_bytes(account.as_u128()))
-        .bind(page_edge(filter.before.map(JobId::as_u128), u8::MAX))
-        .bind(filter.kind)
-        .bind(filter.status.map(JobStatus::as_str))
-        .bind(limit)
+    let rows = bind_list!(account, filter, limit)
+        .fetch_all(connection)
+        .await
+        .map_err(storage_error)?;
+    in_order(rows.iter().map(job), &filter)
+}
+
+async fn find(connection: &mut SqliteConnection, search: JobSearch, limit: u32) -> Result<Vec<Job>> {
+    let rows = bind_search!(search, limit)
         .fetch_all(connection)
         .await
         .map_err(storage_error)?;
@@ -382,7 +413,7 @@ async fn release(connection: &mut SqliteConnection, lease: JobLease, due: Timest
     }
 }
 
-/// Nothing is done when it has ended under the same lease before.
+/// Nothing is done when it has ended under the same lease before: then its parts are there as well.
 async fn finish(connection: &mut SqliteConnection, lease: JobLease, end: JobEnd) -> Result<()> {
     let before = of_job!(GET, lease.account, lease.job)
         .fetch_optional(&mut *connection)
@@ -404,7 +435,12 @@ async fn finish(connection: &mut SqliteConnection, lease: JobLease, end: JobEnd)
         .map_err(storage_error)?;
     let first = last_event(row.as_ref(), lease)? - count + 1;
     let at = end.settlement.ended_at;
-    tell(connection, (lease.account, lease.job), first, &events, at).await
+    tell(connection, (lease.account, lease.job), first, &events, at).await?;
+    for part in &end.parts {
+        let written = bind_part!(end.settlement, part);
+        written.execute(&mut *connection).await.map_err(storage_error)?;
+    }
+    Ok(())
 }
 
 fn last_event(row: Option<&SqliteRow>, lease: JobLease) -> Result<i64> {
@@ -510,12 +546,41 @@ async fn ids(
 async fn sweep(connection: &mut SqliteConnection, before: Timestamp, limit: u32) -> Result<u64> {
     let ended = ids(connection, ENDED, before, limit).await?;
     for (account, id) in &ended {
-        for statement in FORGET {
-            let forgotten = of_job!(statement, account, id);
-            forgotten.execute(&mut *connection).await.map_err(storage_error)?;
-        }
+        forget(connection, *account, *id).await?;
     }
     Ok(u64::try_from(ended.len()).unwrap_or(u64::MAX))
+}
+
+async fn forget(connection: &mut SqliteConnection, account: AccountId, id: JobId) -> Result<()> {
+    for statement in FORGET {
+        let forgotten = of_job!(statement, account, id);
+        forgotten.execute(&mut *connection).await.map_err(storage_error)?;
+    }
+    Ok(())
+}
+
+/// How the hold of a job is resolved that can be forgotten; none when there is no such job.
+async fn ended(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    id: JobId,
+) -> Result<Option<Settlement>> {
+    let row = of_job!(GET, account, id)
+        .fetch_optional(connection)
+        .await
+        .map_err(storage_error)?;
+    let Some(columns) = row
+        .as_ref()
+        .map(JobColumns::from_row)
+        .transpose()
+        .map_err(storage_error)?
+    else {
+        return Ok(None);
+    };
+    match columns.is_told() {
+        true => columns.settlement()?.ok_or_else(|| unfinished(id)).map(Some),
+        false => Err(unfinished(id)),
+    }
 }
 
 /// Every statement of this file.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
-use tollgate_storage::{Compat, Key, KeyOwner, KeyState, KeyStore, NewKey, Result, StorageError};
+use tollgate_storage::{Compat, Key, KeyChange, KeyOwner, KeyState, KeyStore, NewKey, Result, StorageError};
 use tollgate_types::{AccountId, KeyId, Timestamp};
 
 use super::Sqlite;
@@ -10,16 +10,16 @@ use super::account::{self, conflict};
 use crate::rows::{KeyColumns, corrupt, id_bytes, storage_error};
 
 const COUNT: &str = "SELECT COUNT(*) FROM api_key WHERE account_id = $1 AND state = 'active'";
-const CREATE: &str = "INSERT INTO api_key (id, account_id, name, digest, digest_prefix, last4, mode, compat, state, \
-    created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
-const FIND: &str = "SELECT id, account_id, name, digest, last4, mode, compat, state, created_at, expires_at, revoked_at \
+const CREATE: &str = "INSERT INTO api_key (id, account_id, name, digest, digest_prefix, last4, mode, compat, sync, \
+    state, created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+const FIND: &str = "SELECT id, account_id, name, digest, last4, mode, compat, sync, state, created_at, expires_at, revoked_at \
     FROM api_key WHERE digest_prefix = $1";
-const LIST: &str = "SELECT id, account_id, name, digest, last4, mode, compat, state, created_at, expires_at, revoked_at \
+const LIST: &str = "SELECT id, account_id, name, digest, last4, mode, compat, sync, state, created_at, expires_at, revoked_at \
     FROM api_key WHERE account_id = $1 ORDER BY id";
 const REVOKE: &str = "UPDATE api_key SET state = 'revoked', revoked_at = coalesce(revoked_at, $2) WHERE id = $1 \
-    RETURNING id, account_id, name, digest, last4, mode, compat, state, created_at, expires_at, revoked_at";
-const SET_COMPAT: &str = "UPDATE api_key SET compat = $2 WHERE id = $1 \
-    RETURNING id, account_id, name, digest, last4, mode, compat, state, created_at, expires_at, revoked_at";
+    RETURNING id, account_id, name, digest, last4, mode, compat, sync, state, created_at, expires_at, revoked_at";
+const CHANGE: &str = "UPDATE api_key SET compat = coalesce($2, compat), sync = coalesce($3, sync) WHERE id = $1 \
+    RETURNING id, account_id, name, digest, last4, mode, compat, sync, state, created_at, expires_at, revoked_at";
 
 #[async_trait]
 impl KeyStore for Sqlite {
@@ -38,9 +38,9 @@ impl KeyStore for Sqlite {
             .await
     }
 
-    async fn set_compat(&self, id: KeyId, compat: Compat) -> Result<Key> {
+    async fn change(&self, id: KeyId, change: KeyChange) -> Result<Key> {
         self.write(
-            move |connection| Box::pin(set_compat(connection, id, compat)),
+            move |connection| Box::pin(self::change(connection, id, change)),
             |key| key,
         )
         .await
@@ -74,6 +74,7 @@ async fn create(connection: &mut SqliteConnection, NewKey { key, quota }: NewKey
         .bind(key.last4)
         .bind(key.mode.as_str())
         .bind(key.compat.as_str())
+        .bind(i64::from(key.sync))
         .bind(key.state.as_str())
         .bind(key.created_at.as_micros())
         .bind(key.expires_at.map(Timestamp::as_micros))
@@ -105,10 +106,11 @@ async fn list(connection: &mut SqliteConnection, account: AccountId) -> Result<V
     rows.into_iter().map(Key::try_from).collect()
 }
 
-async fn set_compat(connection: &mut SqliteConnection, id: KeyId, compat: Compat) -> Result<Key> {
-    let columns: Option<KeyColumns> = sqlx::query_as(SET_COMPAT)
+async fn change(connection: &mut SqliteConnection, id: KeyId, change: KeyChange) -> Result<Key> {
+    let columns: Option<KeyColumns> = sqlx::query_as(CHANGE)
         .bind(id_bytes(id.as_u128()))
-        .bind(compat.as_str())
+        .bind(change.compat.map(Compat::as_str))
+        .bind(change.sync.map(i64::from))
         .fetch_optional(connection)
         .await
         .map_err(storage_error)?;
@@ -127,4 +129,4 @@ async fn revoke(connection: &mut SqliteConnection, id: KeyId, at: Timestamp) -> 
 
 /// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[COUNT, CREATE, FIND, LIST, REVOKE, SET_COMPAT];
+pub(super) const STATEMENTS: &[&str] = &[COUNT, CREATE, FIND, LIST, REVOKE, CHANGE];

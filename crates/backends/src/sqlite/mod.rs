@@ -12,11 +12,13 @@ mod admin;
 mod audit;
 mod audit_log;
 mod batch;
+mod batch_line;
 mod books;
 mod bulk;
 mod chain;
 mod database;
 mod engine;
+mod file;
 mod holds;
 mod idempotency;
 mod job;
@@ -134,6 +136,8 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         prices: Arc::new(engine.clone()),
         responses: Arc::new(engine.clone()),
         media: Arc::new(engine.clone()),
+        files: Arc::new(engine.clone()),
+        batches: Arc::new(engine.clone()),
         subscriptions: Arc::new(engine.clone()),
         provider_subscriptions: Arc::new(engine.clone()),
         idempotency: Arc::new(engine.clone()),

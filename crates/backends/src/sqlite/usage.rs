@@ -3,10 +3,13 @@
 use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{FromRow, QueryBuilder, Row, Sqlite as Db};
-use tollgate_storage::{Result, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
-use tollgate_types::{AccountId, Credits, KeyId, RequestId};
+use tollgate_storage::{
+    Result, UsageFilter, UsageGroup, UsagePage, UsagePart, UsageRow, UsageStore, UsageTotal,
+};
+use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId};
 
 use super::Sqlite;
+use crate::parts::{self, PartColumns};
 use crate::rows::{QuantityColumns, UsageColumns, id_bytes, id_from, quantity_from, storage_error};
 
 /// The columns of [`UsageColumns`] out of `usage_row`.
@@ -45,6 +48,11 @@ impl UsageStore for Sqlite {
     async fn of_request(&self, request: RequestId) -> Result<Option<UsageRow>> {
         self.flush_resolved().await?;
         self.read(move |connection| Box::pin(of_request(connection, request)))
+            .await
+    }
+
+    async fn parts(&self, account: AccountId, row: HoldId) -> Result<Vec<UsagePart>> {
+        self.read(move |connection| Box::pin(parts_of(connection, account, row)))
             .await
     }
 
@@ -89,6 +97,20 @@ async fn of_request(connection: &mut SqliteConnection, request: RequestId) -> Re
         .await
         .map_err(storage_error)?;
     row.map(UsageRow::try_from).transpose()
+}
+
+async fn parts_of(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    row: HoldId,
+) -> Result<Vec<UsagePart>> {
+    let rows: Vec<PartColumns> = sqlx::query_as(parts::LIST)
+        .bind(id_bytes(account.as_u128()))
+        .bind(id_bytes(row.as_u128()))
+        .fetch_all(connection)
+        .await
+        .map_err(storage_error)?;
+    rows.into_iter().map(UsagePart::try_from).collect()
 }
 
 async fn totals(

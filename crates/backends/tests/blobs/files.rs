@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
 use tempfile::TempDir;
@@ -11,6 +10,7 @@ use tollgate_backends::local_files;
 use tollgate_storage::blob::{collect, whole};
 use tollgate_storage::conformance::{Blobs, BoxFuture};
 use tollgate_storage::{BlobStore, StorageErrorKind};
+use tollgate_testkit::disk::Disk;
 
 use crate::{block_on, key};
 
@@ -131,22 +131,4 @@ fn full_disk_leaves_nothing() {
         let read = store.get(key(1), None).await.unwrap().unwrap();
         assert_eq!(collect(read.content).await.unwrap(), b"text");
     });
-}
-
-/// A disk of one megabyte, where this user may mount one.
-struct Disk(PathBuf);
-
-impl Disk {
-    fn mount(folder: &Path) -> Option<Self> {
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(folder);
-        let mounted = mount.output().is_ok_and(|output| output.status.success());
-        mounted.then(|| Self(folder.to_owned()))
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
-    }
 }

@@ -75,7 +75,11 @@ const EDGES: &str = r#"
     INSERT INTO usage_row (account_id, id, request_id, endpoint, model, provider, price_version, held, charge, overrun,
         input, cache_read, cache_write, input_audio, output, reasoning, output_audio, outcome, estimated, created_at,
         ended_at) VALUES (x'ff000000000000000000000000000000', x'00000000000000000000000000000000', x'00', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-        '', 0, 0, 0)"#;
+        '', 0, 0, 0);
+    INSERT INTO usage_part (account_id, id, number, name, model, provider, price_version, cost, input, cache_read, cache_write,
+        input_audio, output, reasoning, output_audio, cache_write_1h, image, video, audio, characters) VALUES
+        (x'ff000000000000000000000000000000', x'00', 4294967295, 'é', '', '', -9223372036854775808, 9223372036854775807, 1, 2, 3,
+        4, 5, 6, 7, 8, 9, 10, 11, 12)"#;
 
 #[test]
 fn every_value_comes_back_as_it_was() {
@@ -91,6 +95,8 @@ fn every_value_comes_back_as_it_was() {
         assert_eq!(sum("transfer", "amount"), (2, 2 * i128::from(i64::MAX)));
         assert_eq!(sum("response", "expires_at"), (3001, -4_501_500));
         assert_eq!(sum("provider_subscription", "amount"), (1, i128::from(i64::MAX)));
+        assert_eq!(sum("usage_part", "cost"), (1, i128::from(i64::MAX)));
+        assert_eq!(sum("usage_part", "characters"), (1, 12));
         assert_eq!(sum("media", "bytes"), (2, i128::from(i64::MAX)));
         assert_eq!(to.accounts, 2);
 
@@ -99,10 +105,15 @@ fn every_value_comes_back_as_it_was() {
         assert_eq!((&from.tables, from.accounts), (&to.tables, to.accounts));
 
         // What forbids changes still stands, on both sides.
-        for table in ["transfer", "usage_row", "price_version"] {
+        for (table, column) in [
+            ("transfer", "created_at"),
+            ("usage_row", "created_at"),
+            ("usage_part", "cost"),
+            ("price_version", "created_at"),
+        ] {
             for statement in [
                 format!("DELETE FROM {table}"),
-                format!("UPDATE {table} SET created_at = 7"),
+                format!("UPDATE {table} SET {column} = 7"),
             ] {
                 let refused = format!(
                     "DO $$ BEGIN {statement}; RAISE 'it was done'; EXCEPTION WHEN raise_exception THEN

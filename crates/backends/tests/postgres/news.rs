@@ -1,16 +1,18 @@
 //! What one node or a hand changes, every node that listens hears of.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::{Connection, PgConnection, Row};
 use tollgate_backends::postgres;
 use tollgate_storage::{
-    AccountChange, AccountState, Compat, Key, KeyMode, KeyState, NewKey, News, NewsReader, Storage,
+    AccountChange, AccountState, Compat, JobAdvance, JobClaim, JobEnd, JobNews, JobStep, Key, KeyChange,
+    KeyMode, KeyState, NewJob, NewJobEvent, NewKey, News, NewsReader, Storage,
 };
-use tollgate_types::{AccountId, KeyId, Timestamp};
+use tollgate_types::{AccountId, JobId, JobStatus, KeyId, StepState, Timestamp, WorkerId};
 
 use crate::database::TestDatabase;
-use crate::nodes::{ACCOUNT, one_account};
+use crate::nodes::{ACCOUNT, hold, one_account, settlement};
 
 const NOW: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
 
@@ -23,6 +25,7 @@ fn new_key(number: u8) -> NewKey {
         last4: "abcd".to_owned(),
         mode: KeyMode::Live,
         compat: Compat::Strict,
+        sync: false,
         state: KeyState::Active,
         created_at: NOW,
         expires_at: None,
@@ -74,10 +77,11 @@ fn every_change_is_told_to_other_nodes() {
 
         here.keys.create(new_key(1)).await.unwrap();
         assert_eq!(next(&mut reader).await, News::Keys);
-        here.keys
-            .set_compat(KeyId::from_u128(1), Compat::Lenient)
-            .await
-            .unwrap();
+        let lenient = KeyChange {
+            compat: Some(Compat::Lenient),
+            ..KeyChange::default()
+        };
+        here.keys.change(KeyId::from_u128(1), lenient).await.unwrap();
         assert_eq!(next(&mut reader).await, about_it);
         here.keys.revoke(KeyId::from_u128(1), NOW).await.unwrap();
         assert_eq!(next(&mut reader).await, about_it);
@@ -121,6 +125,88 @@ fn every_change_is_told_to_other_nodes() {
         for news in told {
             assert_eq!(next(&mut second).await, news, "every reader is told");
         }
+    });
+}
+
+/// What becomes of a job is told to every node when it is committed, and what concerns nobody is not.
+#[test]
+fn jobs_are_told_to_other_nodes() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let here = one_account(&database, 100).await;
+        let there = postgres::open(database.config()).await.unwrap();
+        let mut reader = there.news.subscribe_to_jobs();
+        let next = async |reader: &mut NewsReader<JobNews>| {
+            let next = tokio::time::timeout(Duration::from_secs(60), reader.next());
+            next.await.expect("news is told")
+        };
+        assert_eq!(next(&mut reader).await, JobNews::Any, "nobody listened before");
+        let (id, jobs) = (JobId::from_u128(1), &here.jobs);
+        let changed = JobNews::Changed(id);
+
+        let job = NewJob {
+            id,
+            kind: Arc::from("test"),
+            body: Vec::new(),
+            start_by: None,
+            webhook: None,
+        };
+        jobs.accept(job, hold(1, 10)).await.unwrap();
+        // Of one transaction, in the order of its statements.
+        assert_eq!(next(&mut reader).await, JobNews::Due);
+        assert_eq!(next(&mut reader).await, changed);
+        let claim = JobClaim {
+            worker: WorkerId::from_u128(7),
+            now: NOW,
+            until: NOW.plus(Duration::from_secs(30)),
+            limit: 1,
+            per_account: 1,
+        };
+        let lease = jobs.claim(claim).await.unwrap()[0].lease;
+        assert_eq!(next(&mut reader).await, changed);
+
+        // A lease that is prolonged, a step, and a wish that is repeated are nobody's news.
+        jobs.renew(claim.worker, NOW.plus(Duration::from_secs(60)))
+            .await
+            .unwrap();
+        let step = JobStep {
+            number: 0,
+            state: StepState::Intended,
+            attempt: 1,
+            handle: Vec::new(),
+            outcome: Vec::new(),
+        };
+        let step = JobAdvance {
+            step: Some(step),
+            ..JobAdvance::default()
+        };
+        jobs.advance(lease, step, NOW).await.unwrap();
+        jobs.cancel(ACCOUNT, id, NOW).await.unwrap();
+        assert_eq!(next(&mut reader).await, JobNews::Cancelled(id));
+        jobs.cancel(ACCOUNT, id, NOW).await.unwrap();
+        let told = JobAdvance {
+            events: vec![NewJobEvent::became(JobStatus::InProgress)],
+            ..JobAdvance::default()
+        };
+        jobs.advance(lease, told, NOW).await.unwrap();
+        assert_eq!(next(&mut reader).await, changed);
+        jobs.release(lease, NOW).await.unwrap();
+        assert_eq!(next(&mut reader).await, JobNews::Due);
+        let lease = jobs.claim(claim).await.unwrap()[0].lease;
+        let end = JobEnd {
+            status: JobStatus::Completed,
+            result: None,
+            error: None,
+            settlement: settlement(1, 5),
+            parts: Vec::new(),
+            events: Vec::new(),
+        };
+        jobs.finish(lease, end).await.unwrap();
+        assert_eq!(next(&mut reader).await, changed);
+        database
+            .execute("NOTIFY tollgate_jobs, 'of a later version'")
+            .await;
+        assert_eq!(next(&mut reader).await, JobNews::Any);
     });
 }
 

@@ -10,10 +10,11 @@ use tollgate_storage::conformance::Books;
 use tollgate_storage::refund::refund_id;
 use tollgate_storage::{
     DeliveryClaim, HoldOutcome, JobClaim, JobEnd, LedgerAccount, NewHold, NewJob, NewRefund, Storage,
+    UsagePart,
 };
 use tollgate_types::clock::ManualClock;
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Credits, HoldId, JobId, JobStatus, Usage, WorkerId};
+use tollgate_types::{AccountId, Credits, HoldId, JobId, JobStatus, PriceVersion, Usage, WorkerId};
 
 use crate::samples::{
     DataDir, Directory, START, at, block_on, call, funded, grant, hold, nanos, plan, settlement, take,
@@ -386,6 +387,7 @@ fn jobs_keep_their_holds() {
             result: None,
             error: None,
             settlement: settlement(&hold(2, id, 200), 50),
+            parts: vec![part(50)],
             events: Vec::new(),
         };
         storage.jobs.finish(done.lease, end).await.unwrap();
@@ -398,11 +400,26 @@ fn jobs_keep_their_holds() {
             assert_eq!(books.of(id).usage.len(), 2);
             assert_eq!(books.of(id).usage[0].outcome, Outcome::Crashed);
             assert_eq!(books.of(id).usage[1].charge, nanos(50));
+            let row = books.of(id).usage[1].id;
+            assert_eq!(books.of(id).parts, [(row, part(50))]);
             crashed = crashed.crash(next);
             opened.engine.close().await.unwrap();
         }
         storage.engine.close().await.unwrap();
     });
+}
+
+/// What one model did of a job, at this cost.
+fn part(cost: i64) -> UsagePart {
+    UsagePart {
+        number: 0,
+        name: "scene 0".into(),
+        model: "maker/model".into(),
+        provider: "sim".into(),
+        price_version: PriceVersion::from_u64(9),
+        usage: Usage::tokens(0, 7),
+        cost: nanos(cost),
+    }
 }
 
 /// The process died after a job had ended and before its hold was resolved in the journal.
@@ -417,7 +434,9 @@ fn the_end_of_a_job_says_how_its_hold_is_resolved() {
         crashed
             .change(
                 "UPDATE job SET status = 'completed', charge = 50, overrun = 3, usage = '{\"output\":7}', outcome = 'ok', \
-                 estimated = 1, provider = 'sim', completed_at = 1795181402000000",
+                 estimated = 1, provider = 'sim', completed_at = 1795181402000000; \
+                 INSERT INTO usage_part SELECT account_id, hold_id, 0, 'scene 0', 'maker/model', 'sim', 9, 53, \
+                 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0 FROM job",
             )
             .await;
         let opened = crashed.open().await.unwrap();
@@ -430,6 +449,8 @@ fn the_end_of_a_job_says_how_its_hold_is_resolved() {
             (nanos(50), nanos(3), true)
         );
         assert_eq!((row.usage, row.ended_at), (Usage::tokens(0, 7), at(2)));
+        assert_eq!(books.of(id).parts, [(row.id, part(53))]);
+        assert_eq!(opened.usage.parts(id, row.id).await.unwrap(), [part(53)]);
         opened.engine.close().await.unwrap();
         storage.engine.close().await.unwrap();
     });

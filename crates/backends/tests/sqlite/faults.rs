@@ -106,8 +106,10 @@ impl AuditVisitor for Unreadable {
     fn chain(&mut self, _: tollgate_storage::Chain) {}
     fn lot(&mut self, _: &tollgate_storage::Lot) {}
     fn transfer(&mut self, _: TransferRow) {}
+    fn part(&mut self, _: tollgate_types::HoldId, _: &tollgate_storage::UsagePart) {}
     fn usage(&mut self, _: &UsageRow) {}
     fn refund(&mut self, _: &tollgate_storage::Refund) {}
+    fn line(&mut self, _: &tollgate_storage::ChargedLine) {}
     fn account_end(&mut self) {}
     fn unreadable(&mut self, what: String) {
         self.0.push(what);

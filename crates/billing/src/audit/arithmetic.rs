@@ -99,6 +99,15 @@ impl PriceList {
         }
     }
 
+    /// What this usage costs as a line of a batch, which is 65 % of what it costs otherwise: ⌈sum × 65 ÷ 100,000,000⌉.
+    pub fn batch_cost(&self, usage: &Usage) -> i128 {
+        let sum = self.cost(usage).sum.saturating_mul(65);
+        let per = PER * 100;
+        let whole = sum.div_euclid(per);
+        let cost = if sum.rem_euclid(per) > 0 { whole + 1 } else { whole };
+        cost.clamp(0, i128::from(i64::MAX))
+    }
+
     /// The price of a class: its own, else what follows from that of the class it belongs to.
     fn price(&self, class: Unit, is_long: bool) -> i128 {
         let Some(base) = base_of(class) else {
@@ -170,7 +179,11 @@ pub struct Split {
 impl Split {
     /// The split of a cost over a hold of so much credits and so much allowance.
     pub fn of(cost: i128, credits: i128, allowance: i128) -> Split {
-        let charge = cost.min(credits + allowance);
+        Self::charging(cost.min(credits + allowance), cost, credits, allowance)
+    }
+
+    /// The same, where it is known how much of the cost is charged.
+    pub fn charging(charge: i128, cost: i128, credits: i128, allowance: i128) -> Split {
         let included = charge.min(allowance);
         let paid = charge - included;
         Split {

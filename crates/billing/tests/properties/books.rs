@@ -8,7 +8,7 @@ use tollgate_storage::audit::{Leg, OpenHold, TransferRow, TransferSubject};
 use tollgate_storage::{
     AuditVisitor, Balance, Chain, Grant, HoldOutcome, LedgerAccount, LedgerBalance, LedgerStore, Lot,
     NewHold, PlanUse, Refund, Resolution, Result, Settlement, Spendable, StorageError, StorageErrorKind,
-    UsageRow,
+    UsagePart, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
@@ -22,6 +22,7 @@ pub struct Pages {
     pub open: BTreeMap<HoldId, NewHold>,
     pub transfers: Vec<(AccountId, TransferRow)>,
     pub lots: Vec<Lot>,
+    pub parts: Vec<(AccountId, HoldId, UsagePart)>,
     pub rows: Vec<UsageRow>,
     pub refunds: Vec<Refund>,
     pub plans: BTreeMap<AccountId, Plan>,
@@ -44,6 +45,23 @@ pub const WEEK_MICROS: i64 = 7 * 24 * 60 * 60 * 1_000_000;
 /// What names a week of an account's plan.
 pub fn week(account: AccountId, number: i64) -> TransferId {
     TransferId::from_u128(account.as_u128() << 64 | u128::try_from(number).unwrap())
+}
+
+/// What is shown of a call, in this order.
+enum Line<'p> {
+    Transfer(TransferRow),
+    Part(HoldId, &'p UsagePart),
+    Usage(&'p UsageRow),
+}
+
+impl Line<'_> {
+    fn entry(&self) -> u128 {
+        match self {
+            Line::Transfer(transfer) => transfer.subject.entry(),
+            Line::Part(row, _) => row.as_u128(),
+            Line::Usage(row) => row.id.as_u128(),
+        }
+    }
 }
 
 /// A ledger for one thread.
@@ -370,18 +388,19 @@ impl LedgerStore for Books {
             for refund in pages.refunds.iter().filter(|refund| refund.account == account) {
                 visitor.refund(refund);
             }
-            let mut transfers = transfers;
-            transfers.sort_by_key(|row| row.subject.entry());
-            let mut rows: Vec<&UsageRow> = pages.rows.iter().filter(|row| row.account == account).collect();
-            rows.sort_by_key(|row| row.id);
-            let mut rows = rows.into_iter().peekable();
-            for row in transfers {
-                while let Some(earlier) = rows.next_if(|usage| usage.id.as_u128() < row.subject.entry()) {
-                    visitor.usage(earlier);
+            let transfers = transfers.into_iter().map(Line::Transfer);
+            let parts = pages.parts.iter().filter(|(owner, ..)| *owner == account);
+            let parts = parts.map(|(_, row, part)| Line::Part(*row, part));
+            let rows = pages.rows.iter().filter(|row| row.account == account);
+            let mut lines: Vec<Line> = transfers.chain(parts).chain(rows.map(Line::Usage)).collect();
+            lines.sort_by_key(Line::entry);
+            for line in lines {
+                match line {
+                    Line::Transfer(transfer) => visitor.transfer(transfer),
+                    Line::Part(row, part) => visitor.part(row, part),
+                    Line::Usage(row) => visitor.usage(row),
                 }
-                visitor.transfer(row);
             }
-            rows.for_each(|row| visitor.usage(row));
             visitor.account_end();
         }
         Ok(())

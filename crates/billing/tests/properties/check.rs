@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tollgate_billing::{CheckReport, check_ledger};
+use tollgate_billing::{AuditReport, CheckReport, Scope, audit_ledger, check_ledger};
 use tollgate_storage::audit::{Leg, TransferRow, TransferSubject};
-use tollgate_storage::{Grant, LedgerAccount, LedgerStore, LotTerms, NewHold, Refund, Settlement, UsageRow};
+use tollgate_storage::{
+    Grant, LedgerAccount, LedgerStore, LotTerms, NewHold, Refund, Settlement, UsagePart, UsageRow,
+};
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, RequestId, Timestamp, Unit, Usage};
@@ -302,6 +304,134 @@ fn i13_prices_never_change() {
     let mut pages = sound();
     change_price(&mut pages);
     assert!(check(&pages, false).is_clean());
+}
+
+/// The prices of the parts: a token of input costs half a nano-credit.
+const OTHERS: PriceVersion = PriceVersion::from_u64(8);
+/// The prices of a row that has parts.
+const FREE: PriceVersion = PriceVersion::from_u64(9);
+
+fn part(number: u32, price_version: PriceVersion, tokens: u64, cost: i64) -> UsagePart {
+    UsagePart {
+        number,
+        name: format!("scene {number}").into(),
+        model: "maker/other".into(),
+        provider: "upstream".into(),
+        price_version,
+        usage: Usage::tokens(tokens, 0),
+        cost: Credits::from_nanos(cost),
+    }
+}
+
+/// Sound books whose calls that were charged are the sum of two parts each: 10 + 20 of 100 held, 40 + 30 of 50.
+fn with_parts() -> Pages {
+    let mut pages = sound();
+    let half = Prices::default().with(Unit::Input, Credits::from_nanos(500_000));
+    pages.prices.extend([(OTHERS, half), (FREE, Prices::free())]);
+    for (id, first, second) in [(SETTLED, 10, 20), (OVERRUN, 40, 30)] {
+        let tokens = |nanos: i64| u64::try_from(nanos).unwrap();
+        let parts = [
+            part(0, VERSION, tokens(first), first),
+            part(1, OTHERS, 2 * tokens(second) - 1, second),
+        ];
+        let row = row(&mut pages, id);
+        row.price_version = FREE;
+        row.usage = parts[0].usage.plus(&parts[1].usage);
+        pages.parts.extend(parts.map(|part| (ACCOUNT, id, part)));
+    }
+    let versions: Vec<_> = pages.rows.iter().map(|row| (row.id, row.price_version)).collect();
+    for (id, version) in versions {
+        name_prices(&mut pages, id, version);
+    }
+    pages
+}
+
+/// Has the transfers of a call name these prices.
+fn name_prices(pages: &mut Pages, id: HoldId, version: PriceVersion) {
+    let subject = TransferSubject::Hold(id);
+    for (_, transfer) in pages
+        .transfers
+        .iter_mut()
+        .filter(|(_, row)| row.subject == subject)
+    {
+        transfer.price_version = Some(version);
+    }
+}
+
+/// The falsified parts are found by the check and by the audit.
+#[track_caller]
+fn breaks_parts(falsify: impl FnOnce(&mut Pages)) {
+    let mut pages = with_parts();
+    falsify(&mut pages);
+    assert_ne!(pages, with_parts());
+    let report = check(&pages, true);
+    let named: BTreeSet<&str> = report.faults.iter().map(|fault| fault.invariant).collect();
+    assert_eq!(named, BTreeSet::from(["I13"]), "{:?}", report.faults);
+    assert!(check(&pages, false).is_clean(), "only on demand");
+    assert!(!audit(&pages).is_clean(), "the audit finds nothing");
+}
+
+fn audit(pages: &Pages) -> AuditReport {
+    ready(audit_ledger(&Books::from(pages.clone()), Scope::default())).unwrap()
+}
+
+#[test]
+fn sound_books_with_parts_have_no_fault() {
+    let report = check(&with_parts(), true);
+    assert!(report.is_clean(), "{:?}", report.faults);
+    assert_eq!((report.usage_rows, report.revenue, report.overrun), (3, 80, 20));
+    let audited = audit(&with_parts());
+    assert!(audited.is_clean(), "{:?}", audited.differences);
+    assert_eq!((audited.calls, audited.charged), (3, 80));
+    // Of a job that has ended and whose hold is not resolved yet, the parts are there and the row is not.
+    let mut pages = with_parts();
+    pages.parts.push((ACCOUNT, OPEN, part(0, VERSION, 5, 5)));
+    assert!(check(&pages, true).is_clean() && audit(&pages).is_clean());
+    // The same of a hold of nothing.
+    let free = HoldId::from_u128(5);
+    pages.open.insert(free, hold(free, 0, 99));
+    pages.parts.push((ACCOUNT, free, part(0, FREE, 5, 0)));
+    assert!(check(&pages, true).is_clean() && audit(&pages).is_clean());
+}
+
+#[test]
+fn i13_parts_are_priced_by_their_own_models_and_make_their_row() {
+    // One says another cost, or another consumption.
+    breaks_parts(|pages| pages.parts[1].2.cost = Credits::from_nanos(21));
+    breaks_parts(|pages| pages.parts[1].2.usage = Usage::tokens(43, 0));
+    // Two make up for each other.
+    breaks_parts(|pages| {
+        pages.parts[0].2.cost = Credits::from_nanos(11);
+        pages.parts[1].2.cost = Credits::from_nanos(19);
+    });
+    // It is of another class than its row has, for the same price.
+    breaks_parts(|pages| pages.parts[0].2.usage = Usage::ZERO.with(Unit::CacheRead, 10));
+    // Another model's prices, or prices that nobody knows.
+    breaks_parts(|pages| pages.parts[0].2.price_version = OTHERS);
+    breaks_parts(|pages| pages.parts[0].2.price_version = PriceVersion::from_u64(77));
+    breaks_parts(|pages| pages.prices.retain(|(version, _)| *version != OTHERS));
+    // One is gone, or all are; one is of another row, of no row, or there twice.
+    breaks_parts(|pages| drop(pages.parts.remove(0)));
+    breaks_parts(|pages| pages.parts.clear());
+    breaks_parts(|pages| pages.parts[0].1 = OVERRUN);
+    breaks_parts(|pages| {
+        let row = HoldId::from_u128(99);
+        pages.parts.push((ACCOUNT, row, part(0, VERSION, 5, 5)));
+    });
+    breaks_parts(|pages| {
+        let row = HoldId::from_u128(0);
+        pages.parts.push((ACCOUNT, row, part(0, FREE, 0, 0)));
+    });
+    breaks_parts(|pages| {
+        let more = part(2, VERSION, 1, 1);
+        pages.parts.push((ACCOUNT, OVERRUN, more));
+    });
+    // The row says something else than they do, or has prices of its own.
+    breaks_parts(|pages| row(pages, SETTLED).usage = Usage::tokens(48, 0));
+    breaks_parts(|pages| {
+        row(pages, SETTLED).price_version = VERSION;
+        name_prices(pages, SETTLED, VERSION);
+    });
 }
 
 #[test]

@@ -12,7 +12,6 @@ use tollgate_billing::{Demand, Ending, Evidence, Hold, HoldRequest, check_ledger
 use tollgate_catalog::Model;
 use tollgate_storage::{Coverage, Grant, LedgerAccount, LedgerStore, LotTerms};
 use tollgate_types::id::TransferId;
-use tollgate_types::money::Discount;
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{AccountId, Credits, ErrorCode, KeyId, Prices, RequestId, Timestamp, Unit, Usage};
 
@@ -258,7 +257,7 @@ impl Run {
             &terms.demand,
         );
         let charge = hold.price(&verdict);
-        let cost = terms.prices.cost(&charge.usage, Discount::NONE);
+        let cost = terms.prices.cost(&charge.usage);
         prop_assert!(charge.amount <= terms.quote.amount);
         prop_assert_eq!(charge.amount.checked_add(charge.overrun), Some(cost));
         prop_assert!(

@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use tollgate_billing::quote::{LEAST_CLAMP, LEAST_OUTPUT, Room, TooDear, quote_covered, quote_within};
 use tollgate_billing::{Demand, quote};
 use tollgate_types::Credits;
-use tollgate_types::money::Discount;
 
 use crate::model::{any_model, demand, shares, usage_within};
 
@@ -23,7 +22,7 @@ proptest! {
     fn a_quote_is_an_upper_bound(model in any_model(), demand in demand(), shares in shares()) {
         let quote = quote(&model, &demand);
         let usage = usage_within(&demand, &quote, &shares);
-        let cost = model.prices.cost(&usage, Discount::NONE);
+        let cost = model.prices.cost(&usage);
         prop_assert!(cost <= quote.amount, "{cost} of {:?} for {usage:?}", quote);
         prop_assert!(demand.max_tokens.is_none_or(|asked| quote.output_cap <= asked));
         prop_assert!(model.output_ceiling().is_none_or(|ceiling| quote.output_cap <= ceiling));
@@ -52,7 +51,7 @@ proptest! {
                 prop_assert!((LEAST_CLAMP..=full.output_cap).contains(&cut.output_cap), "{cut:?} of {full:?}");
                 prop_assert!(cut.must_clamp);
                 let usage = usage_within(&demand, &cut, &shares);
-                prop_assert!(model.prices.cost(&usage, Discount::NONE) <= cut.amount);
+                prop_assert!(model.prices.cost(&usage) <= cut.amount);
                 prop_assert!(cut.output_cap == full.output_cap || !fits(with_cap(cut.output_cap + 1).amount));
             }
             None if full.output_cap < LEAST_CLAMP => {}
@@ -83,7 +82,7 @@ proptest! {
                 prop_assert!((least..=full.output_cap).contains(&quote.output_cap), "{quote:?} of {full:?}");
                 prop_assert!(quote.output_cap == full.output_cap || with_cap(quote.output_cap + 1) > most);
                 let usage = usage_within(&demand, &quote, &shares);
-                prop_assert!(model.prices.cost(&usage, Discount::NONE) <= most);
+                prop_assert!(model.prices.cost(&usage) <= most);
             }
             Err(TooDear::Allowed { least: enough }) => {
                 prop_assert_eq!(enough, with_cap(least));

@@ -199,6 +199,9 @@ fn kinds_are_known_by_names() {
         ("hexgrad/Kokoro-82M", ModelKind::Speech),
         ("whisper-large-v3-turbo", ModelKind::Transcription),
         ("gpt-4o-transcribe", ModelKind::Transcription),
+        ("pplx-decider-27b", ModelKind::Decision),
+        ("house/decide", ModelKind::Decision),
+        ("decidedly-chatty-7b", ModelKind::Chat),
         ("embarkation", ModelKind::Chat),
     ] {
         assert_eq!(ModelKind::of_name(name), kind, "{name}");

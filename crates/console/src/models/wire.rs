@@ -29,7 +29,7 @@ pub struct ModelRecord {
     pub created: i64,
     /// The maker.
     pub owned_by: String,
-    /// `chat`, `embedding`, `moderation`, `image`, `video`, `speech` or `transcription`.
+    /// `chat`, `embedding`, `moderation`, `image`, `video`, `speech`, `transcription` or `decision`.
     #[schema(value_type = String)]
     pub r#type: &'static str,
     /// Name for people.
@@ -110,13 +110,14 @@ impl From<&Model> for ModelRecord {
                 ModelKind::Video => vec!["/v1/videos/generations"],
                 ModelKind::Speech => vec!["/v1/audio/speech"],
                 ModelKind::Transcription => vec!["/v1/audio/transcriptions"],
+                ModelKind::Decision => vec!["/v1/decisions"],
             },
             structured_output: match model.structured_output {
                 StructuredOutput::JsonSchema => "json_schema",
                 StructuredOutput::JsonMode => "json_mode",
                 StructuredOutput::None => "none",
             },
-            batch_supported: false,
+            batch_supported: matches!(model.kind, ModelKind::Chat | ModelKind::Embedding),
             pricing: pricing.collect(),
             modes: model.media.entry.modes.clone(),
             limits: limits(model),

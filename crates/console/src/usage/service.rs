@@ -1,6 +1,7 @@
 //! The use case.
 
-use tollgate_storage::{Account, Product, UsageFilter, UsageGroup, UsagePage, UsageTotal};
+use tollgate_catalog::composition_version;
+use tollgate_storage::{Account, Product, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageTotal};
 use tollgate_types::Error;
 
 use super::wire::{AccountUsage, BalanceRecord, GroupTotals, PlanRecord, Totals, UsageRecord};
@@ -53,16 +54,29 @@ pub(super) async fn account_usage(
             })
             .collect();
     }
+    let mut data = Vec::with_capacity(rows.len());
+    for row in &rows {
+        data.push(record(console, row).await?);
+    }
     Ok(AccountUsage {
         balance: BalanceRecord {
             credits: balance.credits.to_string(),
             held: balance.held.to_string(),
         },
         plan: plan(console, owner).await?,
-        data: rows.iter().map(UsageRecord::from).collect(),
+        data,
         totals,
         has_more,
     })
+}
+
+/// An entry. Only compositions have parts that could be asked for.
+async fn record(console: &Console, row: &UsageRow) -> Result<UsageRecord, Error> {
+    if row.price_version != composition_version() {
+        return Ok(UsageRecord::of(row, &[]));
+    }
+    let parts = console.usage.parts(row.account, row.id).await;
+    Ok(UsageRecord::of(row, &parts.map_err(Error::internal)?))
 }
 
 /// The plan that the account had last.

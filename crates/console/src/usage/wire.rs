@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tollgate_storage::subscription::Week;
-use tollgate_storage::{Subscription, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageTotal};
+use tollgate_storage::{Subscription, UsageFilter, UsageGroup, UsagePage, UsagePart, UsageRow, UsageTotal};
 use tollgate_types::{Credits, Error, ErrorCode, Timestamp, Unit, Usage};
 use utoipa::{IntoParams, ToSchema};
 
@@ -190,6 +190,10 @@ pub struct UsageRecord {
     pub endpoint: String,
     /// What it consumed.
     pub usage: UsageClasses,
+    /// What each model did, in order, when several did: the entry's usage is the sum of theirs. They are priced by their own
+    /// models' prices, and `cost` is what they cost together, as far as it was held.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<UsagePartRecord>,
     /// What it cost, in credits as a decimal string, what a plan included of it as well.
     pub cost: String,
     /// How much of the cost a plan's allowance paid, in credits as a decimal string.
@@ -221,6 +225,21 @@ pub struct UsageRecord {
     pub period_start: Option<String>,
     /// Its end.
     pub period_end: Option<String>,
+}
+
+/// What one model did of an entry.
+#[derive(Serialize, ToSchema)]
+pub struct UsagePartRecord {
+    /// What it is, such as `script` or `scene 3`.
+    pub name: String,
+    /// The model.
+    pub model: String,
+    /// What it consumed.
+    pub usage: UsageClasses,
+    /// What that costs, in credits as a decimal string.
+    pub cost: String,
+    /// Names the prices that applied.
+    pub price_version: String,
 }
 
 /// What was consumed, in classes that do not overlap.
@@ -323,8 +342,20 @@ impl From<&UsageTotal> for Totals {
     }
 }
 
-impl From<&UsageRow> for UsageRecord {
-    fn from(row: &UsageRow) -> Self {
+impl From<&UsagePart> for UsagePartRecord {
+    fn from(part: &UsagePart) -> Self {
+        Self {
+            name: part.name.to_string(),
+            model: part.model.to_string(),
+            usage: (&part.usage).into(),
+            cost: part.cost.to_string(),
+            price_version: part.price_version.to_string(),
+        }
+    }
+}
+
+impl UsageRecord {
+    pub(super) fn of(row: &UsageRow, parts: &[UsagePart]) -> Self {
         let millis = |at: Timestamp| u64::try_from(at.since(row.created_at).as_millis()).unwrap_or(u64::MAX);
         Self {
             id: row.id.to_string(),
@@ -334,6 +365,7 @@ impl From<&UsageRow> for UsageRecord {
             key_id: row.key.map(|key| key.to_string()),
             endpoint: row.endpoint.to_string(),
             usage: (&row.usage).into(),
+            parts: parts.iter().map(UsagePartRecord::from).collect(),
             cost: row.charge.to_string(),
             refunded: row.refunded.to_string(),
             outcome: row.outcome.as_str().to_owned(),

@@ -9,6 +9,11 @@ fn tree(text: &[u8]) -> Result<Value, Flaw> {
     let mut reader = Reader::new(text, MAX_NODES)?;
     let value = value(&mut reader)?;
     reader.finish()?;
+    assert_eq!(
+        Node::of_body(text, MAX_NODES)?.to_value(),
+        value,
+        "both readers see the same"
+    );
     Ok(value)
 }
 

@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
 }
 
 /// `'a', 'b' or 'c'`.
-struct Listed<'w>(&'w [&'static str]);
+pub(super) struct Listed<'w>(pub(super) &'w [&'static str]);
 
 impl std::fmt::Display for Listed<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -31,8 +31,9 @@ pub use head::ResponsesHead;
 pub use identity::Identity;
 pub use items::{developer_message, input_items, listed_item, with_items};
 pub use lossless::{
-    EventKind, Relay, Relayed, RequestEdits, ResponseHead, dress_event, has_foreign_seal, inspect_response,
-    not_kept, response_in_event, sequence_number, splice_request, splice_response,
+    EventKind, Relay, Relayed, RequestEdits, ResponseHead, dress_event, encode_event_of, has_foreign_seal,
+    inspect_response, not_kept, response_in_event, sequence_number, splice_request, splice_response,
+    with_sequence_number,
 };
 pub use stream::{StreamDecoder, StreamEncoder};
 pub use usage::{encode_usage, read_usage};

@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod completions;
+mod decisions;
 mod embeddings;
 mod gemini;
 mod ir;

@@ -30,6 +30,15 @@ pub(super) async fn create(
     body: Bytes,
 ) -> Result<Bytes, Error> {
     let prepared = prepare(pipeline, ctx, caller, ENDPOINT, body)?;
+    make_body(pipeline, ctx, prepared).await
+}
+
+/// The whole answer.
+pub(crate) async fn make_body(
+    pipeline: &Arc<Pipeline>,
+    ctx: &RequestContext,
+    prepared: Prepared,
+) -> Result<Bytes, Error> {
     let made = make(pipeline, ctx, prepared).await?;
     encode(&made.embedded, &made.public_model, made.encoding)
 }

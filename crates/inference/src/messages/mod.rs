@@ -8,3 +8,4 @@ mod wire;
 
 pub use routes::routes;
 pub(crate) use routes::{betas, version};
+pub(crate) use wire::MessageErrorBody;

@@ -66,6 +66,33 @@ pub(super) async fn create(
     }
 }
 
+/// The whole answer to a request that is not streamed.
+pub(crate) async fn make(
+    pipeline: &Arc<Pipeline>,
+    ctx: &RequestContext,
+    routed: Routed,
+    request: CallRequest,
+) -> Result<Bytes, Error> {
+    let common = request.call.common.as_ref();
+    let show_reasoning = common.is_none_or(|request| !request.hide_reasoning);
+    let public_model = routed.public_model.clone();
+    let admission = admit(pipeline, ctx, routed, request).await?;
+    match admission::run(pipeline, ctx, admission).await? {
+        Delivered::Whole {
+            payload,
+            outline,
+            charge,
+        } => encode_whole(
+            payload,
+            outline.as_ref(),
+            &public_model,
+            charge.amount,
+            show_reasoning,
+        ),
+        Delivered::Stream(_) => Err(Error::internal("a stream that nobody asked for")),
+    }
+}
+
 /// The call that a request asks for.
 pub(crate) fn prepare(
     pipeline: &Pipeline,

@@ -13,18 +13,20 @@ use tollgate_edge::RequestContext;
 use tollgate_formats::openai_responses::{Echo, Identity, encode_unfinished};
 use tollgate_jobs::{Handler, Jobs, Ran, Work};
 use tollgate_pipeline::job::Settled;
-use tollgate_pipeline::{Admission, Pipeline};
+use tollgate_pipeline::{Admission, Delivered, Pipeline};
 use tollgate_storage::{
-    AccountStore, Compat, Job, JobCancel, JobEnd, JobError, KeyMode, NewJob, PriceStore, Settlement,
-    StorageError, StorageErrorKind,
+    AccountStore, Compat, Job, JobCancel, JobEnd, JobError, KeyMode, NewJob, NewJobEvent, PriceStore,
+    Settlement, StorageError, StorageErrorKind,
 };
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
     AccountId, Clock, Credits, Error, ErrorCode, JobId, JobStatus, ResponseId, StepState, Timestamp, Usage,
 };
 
+use super::events::Events;
 use super::kept::{Kept, Turn, unavailable};
 use super::recall::Recalled;
+use super::recording;
 use super::service::{self, Prepared, Told, prepare_recalled, seconds};
 use crate::Inference;
 use crate::admission::{self, admit};
@@ -70,6 +72,9 @@ struct Order {
     max_cost: Option<Credits>,
     mode: String,
     compat: String,
+    /// Whether its events are written down.
+    #[serde(default)]
+    stream: bool,
 }
 
 /// What came of the call.
@@ -84,6 +89,9 @@ struct Made {
     provider: String,
     first_at: Option<Timestamp>,
     ended_at: Timestamp,
+    /// Events that are still to be written.
+    #[serde(default)]
+    rest: String,
 }
 
 /// Accepts a request: the response as it is now.
@@ -108,6 +116,7 @@ pub(super) async fn accept(
         max_cost: ctx.max_cost.amount(),
         mode: caller.mode.as_str().to_owned(),
         compat: caller.compat.as_str().to_owned(),
+        stream: prepared.stream,
     };
     let id = JobId::from_u128(ctx.id.as_u128());
     let job = NewJob {
@@ -129,6 +138,25 @@ fn seal(vault: &Vault, account: AccountId, id: JobId, what: &impl Serialize) -> 
     let text = serde_json::to_vec(what).map_err(|error| Error::internal(error.to_string()))?;
     let sealed = vault.seal(account, id.as_u128(), &text);
     sealed.map_err(|error| Error::internal(error.to_string()))
+}
+
+/// What the call has brought.
+struct Said {
+    response: Result<Bytes, Error>,
+    /// Events that are still to be written.
+    rest: Vec<u8>,
+    /// Whether any event was seen.
+    has_begun: bool,
+}
+
+impl Said {
+    fn whole(response: Result<Bytes, Error>) -> Self {
+        Self {
+            response,
+            rest: Vec::new(),
+            has_begun: false,
+        }
+    }
 }
 
 /// A call that can be made.
@@ -171,7 +199,7 @@ impl Background {
         }
     }
 
-    async fn job(&self, account: AccountId, id: &str) -> Result<Option<Job>, Error> {
+    pub(super) async fn job(&self, account: AccountId, id: &str) -> Result<Option<Job>, Error> {
         let Ok(id) = id.parse::<ResponseId>() else {
             return Ok(None);
         };
@@ -180,7 +208,15 @@ impl Background {
         Ok(job.filter(|job| &*job.terms.kind == KIND))
     }
 
-    fn shown(&self, job: &Job) -> Result<Value, Error> {
+    /// The response as it was when it was accepted.
+    pub(super) fn accepted(&self, job: &Job) -> Result<Value, Error> {
+        let order = self.order(job)?;
+        let echo = Echo::of(order.body.as_bytes())?;
+        Ok(encode_unfinished(&order.identity(job), &echo, "queued", None))
+    }
+
+    /// The response as it is before it is there, or when it will not be.
+    pub(super) fn shown(&self, job: &Job) -> Result<Value, Error> {
         let order = self.order(job)?;
         let echo = Echo::of(order.body.as_bytes())?;
         let status = match job.status {
@@ -196,6 +232,11 @@ impl Background {
         Ok(encode_unfinished(&order.identity(job), &echo, status, error))
     }
 
+    /// Whether its events are written down.
+    pub(super) fn is_streamed(&self, job: &Job) -> Result<bool, Error> {
+        Ok(self.order(job)?.stream)
+    }
+
     fn order(&self, job: &Job) -> Result<Order, Error> {
         self.opened(job, &job.terms.body)
     }
@@ -209,17 +250,10 @@ impl Background {
 
     /// Goes through everything up to the call once more, with the prices and the hold that were agreed.
     async fn ready(&self, job: &Job, order: &Order) -> Result<Ready, Error> {
-        let account = self.accounts.get(job.account).await;
-        let account = account.map_err(|error| unavailable(&error))?;
-        let (Some(account), Some(key)) = (account, job.key) else {
-            return Err(Error::internal(format!("{} has no owner", job.terms.id)));
-        };
-        let caller = Caller {
-            account: Arc::new(account),
-            key,
-            mode: KeyMode::parse(&order.mode).unwrap_or(KeyMode::Live),
-            compat: Compat::parse(&order.compat).unwrap_or(Compat::Strict),
-        };
+        let mode = KeyMode::parse(&order.mode).unwrap_or(KeyMode::Live);
+        let compat = Compat::parse(&order.compat).unwrap_or(Compat::Strict);
+        let caller = Caller::of_job(&*self.accounts, job, mode, compat).await;
+        let caller = caller.map_err(|error| unavailable(&error))?;
         let ctx = RequestContext::of_accepted(job.request, order.accepted_at, order.max_cost);
         let recalled = Recalled::whole(Bytes::from(order.body.clone()), order.previous);
         let (pipeline, settled) = self.pipeline.carrying_out(job);
@@ -228,7 +262,7 @@ impl Background {
             let agreed = self.prices.get(job.price_version).await;
             let agreed = agreed.map_err(|error| unavailable(&error))?;
             let agreed = agreed.ok_or_else(|| Error::internal("a price version is not recorded"))?;
-            prepared.routed.agree(job, agreed.prices);
+            prepared.routed.agree(job.price_version, agreed.prices);
         }
         let admission = admit(&pipeline, &ctx, prepared.routed, prepared.request).await?;
         Ok(Ready {
@@ -247,6 +281,7 @@ impl Background {
             .kept
             .keep(job.account, ResponseId::from_u128(id), previous, &made.turn);
         kept.await?;
+        let events = self.last_events(job, made.rest.as_bytes());
         Ok(Ran::Ended(Box::new(JobEnd {
             status: JobStatus::Completed,
             result: None,
@@ -263,8 +298,17 @@ impl Background {
                 first_at: made.first_at,
                 ended_at: made.ended_at,
             },
-            events: Vec::new(),
+            parts: Vec::new(),
+            events: events.map_err(|error| unavailable(&error))?,
         })))
+    }
+
+    /// What is still to be written when the job ends.
+    fn last_events(&self, job: &Job, rest: &[u8]) -> tollgate_storage::Result<Vec<NewJobEvent>> {
+        match rest.is_empty() {
+            true => Ok(Vec::new()),
+            false => Ok(vec![recording::sealed(&self.vault, job, rest)?]),
+        }
     }
 
     /// An end without a response; it costs what was used, if anything was.
@@ -282,21 +326,17 @@ impl Background {
             result: None,
             error,
             settlement: settlement.unwrap_or_else(nothing),
+            parts: Vec::new(),
             events: Vec::new(),
         }))
     }
 
     fn failed(&self, job: &Job, error: &Error, settlement: Option<Settlement>) -> Ran {
-        let error = JobError {
-            code: error.code,
-            message: error.message.clone(),
-            param: error.param.clone(),
-        };
         self.without_response(
             job,
             JobStatus::Failed,
             Outcome::UpstreamError,
-            Some(error),
+            Some(error.into()),
             settlement,
         )
     }
@@ -310,33 +350,51 @@ impl Background {
         passes && self.clock.now().since(job.created_at) < PATIENCE
     }
 
-    /// Makes the call, whose intention is written down.
-    async fn call(&self, work: &mut Work, order: Order, ready: Ready) -> tollgate_storage::Result<Ran> {
+    /// Goes through the call.
+    async fn said(&self, work: &Work, ready: Ready) -> tollgate_storage::Result<Said> {
         let Ready {
             pipeline,
-            settled,
             ctx,
             admission,
             told,
+            ..
         } = ready;
+        match admission::run(&pipeline, &ctx, admission).await {
+            Ok(Delivered::Stream(pieces)) => {
+                let events = Events::new(pieces, pipeline, told, None);
+                let recorded = recording::record(work, &self.vault, events).await?;
+                Ok(Said {
+                    response: recorded.response,
+                    rest: recorded.rest,
+                    has_begun: recorded.has_begun,
+                })
+            }
+            answer => Ok(Said::whole(
+                answer.and_then(|answer| service::encode(&pipeline, answer, &told)),
+            )),
+        }
+    }
+
+    /// Makes the call, whose intention is written down.
+    async fn call(&self, work: &mut Work, order: Order, ready: Ready) -> tollgate_storage::Result<Ran> {
+        let settled = ready.settled.clone();
         work.intend(CALL, Vec::new()).await?;
         let cancelled = work.cancelled().clone();
-        let answer = tokio::select! {
-            answer = admission::run(&pipeline, &ctx, admission) => Some(answer),
+        let said = tokio::select! {
+            said = self.said(work, ready) => Some(said?),
             () = cancelled.cancelled() => None,
         };
         let job = work.job().clone();
-        let Some(answer) = answer else {
+        let Some(said) = said else {
             // The call ends by itself, and what it has used is paid.
             let settlement = settled.wait().await;
             let status = JobStatus::Cancelled;
             return Ok(self.without_response(&job, status, Outcome::Cancelled, None, Some(settlement)));
         };
-        let response = answer.and_then(|answer| service::encode(&pipeline, answer, &told));
-        let settlement = settled.get();
-        match (response, settlement) {
+        match (said.response, settled.get()) {
             (Ok(response), Some(settlement)) => {
-                let made = made(order, &response, settlement).map_err(Error::internal);
+                let rest = String::from_utf8_lossy(&said.rest).into_owned();
+                let made = made(order, &response, rest, settlement).map_err(Error::internal);
                 let kept =
                     made.and_then(|made| Ok((seal(&self.vault, job.account, job.terms.id, &made)?, made)));
                 let (sealed, made) = kept.map_err(|error| corrupt(&error))?;
@@ -349,11 +407,14 @@ impl Background {
                     .as_ref()
                     .is_none_or(|settlement| settlement.charge.is_zero());
                 let attempt = work.step(CALL).map_or(ATTEMPTS, |step| step.attempt);
-                if is_free && attempt < ATTEMPTS && self.is_passing(&job, &error) {
+                // What was seen of an attempt cannot be taken back by another.
+                let may_try = is_free && attempt < ATTEMPTS && !said.has_begun;
+                if may_try && self.is_passing(&job, &error) {
                     work.became(CALL, StepState::Failed, Vec::new()).await?;
                     return Ok(Ran::Later(PAUSE));
                 }
-                Ok(self.failed(&job, &error, settlement))
+                let events = self.last_events(&job, &said.rest)?;
+                Ok(with_events(self.failed(&job, &error, settlement), events))
             }
         }
     }
@@ -409,7 +470,7 @@ impl Order {
     }
 }
 
-fn made(order: Order, response: &[u8], settlement: Settlement) -> Result<Made, String> {
+fn made(order: Order, response: &[u8], rest: String, settlement: Settlement) -> Result<Made, String> {
     let response = serde_json::from_slice(response).map_err(|error| error.to_string())?;
     Ok(Made {
         turn: Turn {
@@ -424,7 +485,16 @@ fn made(order: Order, response: &[u8], settlement: Settlement) -> Result<Made, S
         provider: settlement.provider.to_string(),
         first_at: settlement.first_at,
         ended_at: settlement.ended_at,
+        rest,
     })
+}
+
+/// The end with these events told before it.
+fn with_events(ran: Ran, events: Vec<NewJobEvent>) -> Ran {
+    match ran {
+        Ran::Ended(end) => Ran::Ended(Box::new(JobEnd { events, ..*end })),
+        later @ Ran::Later(_) => later,
+    }
 }
 
 /// What cannot be kept now is kept later.

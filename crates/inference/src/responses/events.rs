@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use tollgate_edge::error::error_type;
 use tollgate_edge::sse;
 use tollgate_formats::openai_responses::{
-    Echo, Identity, StreamEncoder, dress_event, encode_failure, not_kept, response_in_event, sequence_number,
+    Identity, StreamEncoder, dress_event, encode_failure, not_kept, response_in_event, sequence_number,
 };
 use tollgate_pipeline::{DeliveredStream, Piece, Pipeline};
 use tollgate_types::stream::StreamEvent;
@@ -18,6 +18,7 @@ use tollgate_types::{Error, Format};
 use tollgate_upstream::Payload;
 
 use super::kept::Keeper;
+use super::service::Told;
 
 /// What the events begin with that end an answer.
 const ENDS: [&[u8]; 2] = [b"event: response.completed\n", b"event: response.incomplete\n"];
@@ -47,11 +48,14 @@ impl Events {
     pub(super) fn new(
         pieces: DeliveredStream,
         pipeline: Arc<Pipeline>,
-        identity: Identity,
-        echo: Echo,
-        show_reasoning: bool,
+        told: Told,
         keeper: Option<Keeper>,
     ) -> Self {
+        let Told {
+            identity,
+            echo,
+            show_reasoning,
+        } = told;
         Self {
             keeper,
             keeping: None,
@@ -61,6 +65,15 @@ impl Events {
             identity,
             relayed: None,
             waiting: Bytes::new(),
+        }
+    }
+
+    /// The events of the next piece, as they were made together, for who keeps the response and numbers its events; why the answer broke
+    /// off in place of the events that tell of it. None behind the end.
+    pub(super) async fn next_made(&mut self) -> Option<Result<Bytes, Error>> {
+        match self.pieces.recv().await? {
+            Piece::Failed(error) => Some(Err(*error)),
+            piece => Some(Ok(self.encode(piece))),
         }
     }
 

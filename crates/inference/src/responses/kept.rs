@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollgate_accounts::Vault;
 use tollgate_edge::body::MEDIA_BODY;
-use tollgate_formats::DecodeError;
 use tollgate_storage::{
     ChainLimits, NewResponse, ResponseStore, StorageError, StorageErrorKind, StoredResponse,
 };
@@ -201,21 +200,42 @@ pub(super) fn has_ended(turn: &Turn) -> Error {
     Error::new(ErrorCode::InvalidParameter, message).with_param("id")
 }
 
-/// Refuses what the query string of a read asks for and cannot have.
-pub(super) fn check_query(pairs: &[(String, String)]) -> Result<(), Error> {
-    for (name, value) in pairs {
-        match name.as_str() {
-            // Everything that is kept is answered.
-            "include" | "include[]" | "include_obfuscation" => {}
-            "stream" if value == "false" => {}
-            "stream" | "starting_after" => {
-                let why = "is not served: ask for the response again until it has ended";
-                return Err(DecodeError::unsupported(name.clone(), why).into());
+/// What a read asks for beyond the response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ReadQuery {
+    /// Its events instead.
+    pub(super) stream: bool,
+    /// Those behind the one of this number.
+    pub(super) starting_after: Option<u64>,
+}
+
+impl ReadQuery {
+    pub(super) fn read(pairs: &[(String, String)]) -> Result<Self, Error> {
+        let mut query = Self::default();
+        for (name, value) in pairs {
+            match (name.as_str(), value.as_str()) {
+                // Everything that is kept is answered.
+                ("include" | "include[]" | "include_obfuscation", _) => {}
+                ("stream", "true") => query.stream = true,
+                ("stream", "false") => query.stream = false,
+                ("stream", _) => return Err(wrong(name, "is 'true' or 'false'")),
+                ("starting_after", number) => {
+                    let number = number.parse();
+                    let number = number.map_err(|_| wrong(name, "is the 'sequence_number' of an event"))?;
+                    query.starting_after = Some(number);
+                }
+                _ => return Err(unknown(name)),
             }
-            _ => return Err(unknown(name)),
+        }
+        match query.starting_after {
+            Some(_) if !query.stream => Err(wrong("starting_after", "is only allowed with 'stream=true'")),
+            _ => Ok(query),
         }
     }
-    Ok(())
+}
+
+fn wrong(name: &str, what: &str) -> Error {
+    Error::new(ErrorCode::InvalidParameter, format!("'{name}' {what}.")).with_param(name)
 }
 
 fn not_found() -> Error {
@@ -240,7 +260,7 @@ fn too_long() -> Error {
     Error::new(ErrorCode::ContextLengthExceeded, message).with_param("previous_response_id")
 }
 
-pub(super) fn unavailable(error: &StorageError) -> Error {
+pub(crate) fn unavailable(error: &StorageError) -> Error {
     let message = "The gateway cannot reach its storage at the moment. Retry with backoff.";
     Error::new(ErrorCode::Overloaded, message)
         .with_retry(Retry::After(Duration::from_secs(2)))

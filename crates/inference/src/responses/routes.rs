@@ -14,13 +14,14 @@ use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JsonBody, Query, WorkCal
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::kept::ReadQuery;
 use super::listing::{self, ItemsQuery, ResponseItems};
 use super::service::{self, Answer, Request};
 use super::wire::{
     CompactResponse, CompactedResponse, CountResponseInputTokens, CreateResponse, DeletedResponse,
     ResponseInputTokens, ResponseObject, ResponseStreamEvent,
 };
-use super::{compact, count, kept, socket};
+use super::{compact, count, following, kept, socket};
 use crate::Inference;
 
 const COUNTING: HeaderName = HeaderName::from_static("x-tollgate-counting");
@@ -64,6 +65,7 @@ async fn create_response(
     match service::create(request).await? {
         Answer::Whole(bytes) => Ok(json::response(bytes)),
         Answer::Stream(events) => Ok(sse::response(*events)),
+        Answer::Followed(events) => Ok(sse::response(events)),
     }
 }
 
@@ -147,12 +149,19 @@ async fn compact_response(
 }
 
 /// A response that is kept: for 30 days, unless its request said `store: false`. One that is made in the background is
-/// `queued`, then `in_progress`, until it is there, has `failed` or was `cancelled`.
+/// `queued`, then `in_progress`, until it is there, has `failed` or was `cancelled`. When it was asked for with `background` and
+/// `stream`, its events can be read again and on: they have the same numbers each time.
 #[utoipa::path(
     get, path = "/v1/responses/{id}", tag = "Text", operation_id = "get_response",
-    params(("id" = String, Path, description = "Id of the response")),
+    params(
+        ("id" = String, Path, description = "Id of the response"),
+        ("stream" = Option<bool>, Query, description = "Answers its events, as they happen"),
+        ("starting_after" = Option<u64>, Query, description = "Those behind the event with this `sequence_number`")
+    ),
     responses(
-        (status = 200, description = "The response", body = ResponseObject),
+        (status = 200, description = "The response, or with `stream=true` its events", content(
+            (ResponseObject = "application/json"), (ResponseStreamEvent = "text/event-stream")
+        )),
         (status = "default", body = ErrorBody)
     ),
     security(("bearer" = []), ("x-api-key" = []))
@@ -163,8 +172,12 @@ async fn get_response(
     Path(id): Path<String>,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Response, ApiError> {
-    kept::check_query(&pairs)?;
+    let query = ReadQuery::read(&pairs)?;
     let account = caller.account_id();
+    if query.stream {
+        let events = following::follow(&inference, account, &id, query.starting_after).await?;
+        return Ok(sse::response(events));
+    }
     let response = match inference.background.unfinished(account, &id).await? {
         Some(unfinished) => unfinished,
         None => inference.kept.get(account, &id).await?.response,

@@ -15,6 +15,7 @@ use tollgate_upstream::{Outline, Payload, TextCall};
 
 use super::background;
 use super::events::Events;
+use super::following::{self, Following};
 use super::kept::{Keeper, Latest};
 use super::recall::{Recalled, recall};
 use crate::Inference;
@@ -31,6 +32,8 @@ pub(super) enum Answer {
     Whole(Bytes),
     /// Server-sent events.
     Stream(Box<Events>),
+    /// Those of a response that is made in the background.
+    Followed(Following),
 }
 
 /// A request for a response.
@@ -53,9 +56,15 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
     let (kept, pipeline) = (&inference.kept, &inference.pipeline);
     let prepared = prepare(request).await?;
     if prepared.background {
-        return background::accept(inference, ctx, prepared)
-            .await
-            .map(Answer::Whole);
+        let (account, stream) = (prepared.request.caller.account_id(), prepared.stream);
+        let response = background::accept(inference, ctx, prepared).await?;
+        let id = ResponseId::from_u128(ctx.id.as_u128()).to_string();
+        return match stream {
+            true => following::follow(inference, account, &id, None)
+                .await
+                .map(Answer::Followed),
+            false => Ok(Answer::Whole(response)),
+        };
     }
     let Prepared {
         routed,
@@ -94,6 +103,8 @@ pub(crate) struct Prepared {
     store: bool,
     /// Whether its caller does not wait.
     background: bool,
+    /// Whether its events are asked for.
+    pub(super) stream: bool,
 }
 
 /// The call that a request asks for.
@@ -130,7 +141,7 @@ pub(super) fn prepare_recalled(
         echo: echo(ctx, &checked, &body)?,
         show_reasoning: checked.head.shows_reasoning,
     };
-    let (store, background) = (checked.head.store, checked.head.background);
+    let (store, background, stream) = (checked.head.store, checked.head.background, checked.head.stream);
     let (routed, request) = call(ctx, caller, checked, body);
     crossing::note_foreign_reasoning(ctx, &routed, &request.call);
     Ok(Prepared {
@@ -140,6 +151,7 @@ pub(super) fn prepare_recalled(
         recalled,
         store,
         background,
+        stream,
     })
 }
 
@@ -219,12 +231,7 @@ async fn deliver(
             }))
         }
         Delivered::Stream(pieces) => {
-            let Told {
-                identity,
-                echo,
-                show_reasoning,
-            } = told;
-            let events = Events::new(pieces, pipeline.clone(), identity, echo, show_reasoning, keeper);
+            let events = Events::new(pieces, pipeline.clone(), told, keeper);
             Ok(Answer::Stream(Box::new(events)))
         }
     }
@@ -304,7 +311,7 @@ pub(super) fn demand(head: &ResponsesHead<'_>, body_bytes: usize) -> Demand {
 pub(super) struct Told {
     pub(super) identity: Identity,
     pub(super) echo: Echo,
-    show_reasoning: bool,
+    pub(super) show_reasoning: bool,
 }
 
 impl Told {

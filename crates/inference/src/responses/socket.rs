@@ -91,7 +91,7 @@ async fn begin(
             Ok(())
         }
         // A request that is made here asks for a stream.
-        Ok(Answer::Whole(_)) => Ok(()),
+        Ok(Answer::Whole(_) | Answer::Followed(_)) => Ok(()),
         Err(error) => {
             session.log_failure(turn.id, &error);
             refuse(session, &error).await

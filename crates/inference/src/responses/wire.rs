@@ -69,6 +69,9 @@ pub struct CreateResponse {
     metadata: Option<Value>,
     /// Whether the response is kept, for 30 days. Default true.
     store: Option<bool>,
+    /// Whether the response is made while nobody waits: asked for by its id, or followed with `stream`, which goes on where it was
+    /// left with `GET /v1/responses/{id}?stream=true&starting_after=N`. Needs `store`.
+    background: Option<bool>,
     /// `auto` or `disabled`.
     truncation: Option<String>,
     /// How the call is served, where the model's provider has tiers.
@@ -226,7 +229,7 @@ pub struct ResponseObject {
     truncation: String,
     /// Whether the response is kept.
     store: bool,
-    /// Always false.
+    /// Whether it is made while nobody waits.
     background: bool,
     /// How the call was served.
     service_tier: String,

@@ -9,3 +9,4 @@ mod subtitles;
 mod wire;
 
 pub use routes::routes;
+pub(crate) use service::narration_demand;

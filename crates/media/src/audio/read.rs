@@ -46,7 +46,7 @@ pub(super) fn speech(body: &[u8]) -> Result<Speech, Error> {
         has_own_voice,
         instructions: bounded(members.any_text("instructions")?, "instructions", MOST_INPUT)?,
         format: format(members.text("response_format")?)?,
-        speed: speed(members.take("speed"))?,
+        speed: members.decimal("speed", SPEEDS)?,
     };
     match members.text("stream_format")?.as_deref() {
         None | Some("audio") => {}
@@ -78,14 +78,6 @@ fn format(name: Option<String>) -> Result<SoundFormat, Error> {
     };
     let known = SoundFormat::ALL.map(SoundFormat::as_str).join(", ");
     SoundFormat::parse(&name).ok_or_else(|| invalid("response_format", &format!("is one of: {known}")))
-}
-
-fn speed(value: Option<Value>) -> Result<Option<f64>, Error> {
-    let Some(value) = value else { return Ok(None) };
-    let (slowest, fastest) = SPEEDS;
-    let speed = value.as_f64().filter(|speed| (slowest..=fastest).contains(speed));
-    let refused = || invalid("speed", &format!("is a number from {slowest} to {fastest}"));
-    speed.map(Some).ok_or_else(refused)
 }
 
 /// A recording, and how it is to be written down.

@@ -129,13 +129,16 @@ fn transcription(routed: &Routed, recording: &Recording) -> TranscriptionCall {
     }
 }
 
-/// Characters, and tokens where the model is priced by them.
 fn speech_demand(model: &Model, request: &Speech) -> Demand {
-    let characters = request.input.chars().count() as u64;
+    let text = request.input.len() + request.instructions.as_ref().map_or(0, String::len);
+    narration_demand(model, request.input.chars().count() as u64, text)
+}
+
+/// Characters, and tokens where the model is priced by them. `text` is the bytes that the model reads.
+pub(crate) fn narration_demand(model: &Model, characters: u64, text: usize) -> Demand {
     let spoken = characters
         .saturating_mul(TOKENS_PER_CHARACTER)
         .max(TOKENS_AT_LEAST);
-    let text = request.input.len() + request.instructions.as_ref().map_or(0, String::len);
     let tokens = Tokens {
         text: text as u64,
         media: 0,

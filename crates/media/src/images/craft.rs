@@ -98,7 +98,7 @@ impl Format {
 
 impl Wish {
     /// The call, without what goes into it.
-    pub(super) fn call(&self, count: u32) -> ImageCall {
+    pub(crate) fn call(&self, count: u32) -> ImageCall {
         let text = |text: &Option<String>| text.as_deref().map(Arc::from);
         ImageCall {
             upstream_model: Arc::from(""),

@@ -7,5 +7,6 @@ mod routes;
 mod service;
 mod wire;
 
-pub(crate) use craft::{KIND, Pictures};
+pub(crate) use craft::{KIND, Pictures, Wish};
 pub use routes::routes;
+pub(crate) use service::still;

@@ -31,7 +31,7 @@ pub(super) struct Request {
     pub(super) output_format: Option<ImageFormat>,
     pub(super) seed: Option<u64>,
     pub(super) inline: bool,
-    pub(super) sync: bool,
+    pub(super) sync: Option<bool>,
     pub(super) metadata: Option<BTreeMap<String, String>>,
     pub(super) webhook_url: Option<String>,
     /// Hints of other clients that change nothing here.
@@ -131,14 +131,14 @@ fn is_inline(members: &mut Members) -> Result<bool, Error> {
     }
 }
 
-fn sync(members: &mut Members) -> Result<bool, Error> {
+fn sync(members: &mut Members) -> Result<Option<bool>, Error> {
     let sync = members.flag("sync")?;
     let wait = members.flag("wait")?;
     match (sync, wait) {
         (Some(sync), Some(wait)) if sync != wait => {
             Err(invalid("wait", "is another name of 'sync' and says otherwise"))
         }
-        (sync, wait) => Ok(sync.or(wait).unwrap_or(false)),
+        (sync, wait) => Ok(sync.or(wait)),
     }
 }
 

@@ -21,8 +21,9 @@ pub fn routes() -> OpenApiRouter<MediaRoom> {
     OpenApiRouter::new().routes(routes!(generate_images))
 }
 
-/// Generates, edits, inpaints or varies pictures. The answer is a job, which is polled; with `sync: true`, or the header
-/// `prefer: wait=SECONDS`, it is the pictures, unless they take longer than that or than four minutes.
+/// Generates, edits, inpaints or varies pictures. The answer is a job, which is polled; with `sync: true`, the header
+/// `prefer: wait=SECONDS` or a key of which that is the setting, it is the pictures, unless they take longer than that or than four
+/// minutes.
 #[utoipa::path(
     post, path = "/v1/images/generations", tag = "Images", operation_id = "generate_images",
     request_body = GenerateImages,

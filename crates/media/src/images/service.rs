@@ -21,7 +21,7 @@ use crate::jobs::{JobReference, unavailable};
 use crate::making::Acceptance;
 use crate::order::Order;
 use crate::read::beyond;
-use crate::sizes::Usual;
+use crate::sizes::{Said, Usual, nearest_ratio};
 use crate::submission::Asked;
 
 pub(super) const ENDPOINT: &str = "/v1/images/generations";
@@ -44,12 +44,13 @@ pub(super) enum Answer {
     Made(Value),
 }
 
-/// Accepts a request and waits for it where its body or, for so long, its `prefer` header says so.
+/// Accepts a request and waits for it where its body or, for so long, its `prefer` header says so, or else its key.
 pub(super) async fn create(asked: Asked<'_>, prefer: Option<Duration>) -> Result<Answer, Error> {
     let request = read::request(&asked.body)?;
     let wait = match (request.sync, prefer) {
-        (true, _) => Some(WINDOW),
-        (false, prefer) => prefer,
+        (Some(true), _) => Some(WINDOW),
+        (Some(false), prefer) | (None, prefer @ Some(_)) => prefer,
+        (None, None) => asked.caller.sync.then_some(WINDOW),
     };
     asked.ctx.note_ignored(&request.ignored);
     let id = accept(&asked, request).await?;
@@ -81,11 +82,7 @@ async fn answer(room: &MediaRoom, ctx: &RequestContext, origin: &str, job: &Job)
         return Ok(Answer::Made(body));
     }
     match (&job.error, job.status) {
-        (Some(error), _) => {
-            let mut public = Error::new(error.code, error.message.clone());
-            public.param.clone_from(&error.param);
-            Err(public)
-        }
+        (Some(error), _) => Err(Error::from(error)),
         (None, JobStatus::Cancelled | JobStatus::Expired) => {
             let message = "The job was cancelled before it was done. It was not charged.";
             Err(Error::new(ErrorCode::Conflict, message))
@@ -252,6 +249,27 @@ fn wish(model: &Model, request: &Request) -> Result<Wish, Error> {
         inline: request.inline,
         each: step.times(grade).of(1_000_000),
     })
+}
+
+/// What the picture of a scene is asked with: in the shape that is nearest to the scene's. The most that it can consume.
+pub(crate) fn still(
+    model: &Model,
+    prompt: String,
+    shape: (u32, u32),
+    seed: Option<u64>,
+) -> Result<(Wish, Demand), Error> {
+    let request = Request {
+        prompt: Some(prompt),
+        said: Said {
+            aspect_ratio: nearest_ratio(&model.media.entry.aspect_ratios, shape).cloned(),
+            ..Said::default()
+        },
+        seed,
+        ..Request::default()
+    };
+    let wish = wish(model, &request)?;
+    let demand = demand(model, &wish, 1, 0);
+    Ok((wish, demand))
 }
 
 /// Pictures that go in, the mask last.

@@ -47,8 +47,8 @@ pub struct GenerateImages {
     /// `url`, an address that can be opened for seven days, or `b64_json`.
     #[schema(default = "url")]
     response_format: Option<String>,
-    /// Whether to answer with the pictures; after four minutes with the job in any case. `wait` is another name of it.
-    #[schema(default = false)]
+    /// Whether to answer with the pictures; after four minutes with the job in any case. `wait` is another name of it. Without it
+    /// the key says so, usually false.
     sync: Option<bool>,
     /// Up to 16 texts under names of your own; the job's record repeats them.
     metadata: Option<BTreeMap<String, String>>,

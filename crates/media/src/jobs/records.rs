@@ -11,14 +11,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollgate_accounts::{Disposition, Vault};
 use tollgate_edge::error::{ErrorBody, ErrorObject};
-use tollgate_jobs::webhooks::JobRenderer;
+use tollgate_jobs::webhooks::{JobRenderer, Record};
 use tollgate_storage::{Job, StorageError, StorageErrorKind};
 use tollgate_types::{Error, ErrorCode, JobStatus, Retry, Timestamp, Unit, Usage};
 
 use super::wire::{JobRecord, JobReference};
 use crate::order::{self, Kept, Outcome};
 use crate::shelf::Shelf;
-use crate::{images, videos};
+use crate::{compose, images, videos};
 
 /// Writes down what owners see of jobs.
 pub struct Records {
@@ -108,6 +108,10 @@ impl Records {
         answered.body = match &*job.terms.kind {
             images::KIND => json!({"created": outcome.created_at.as_seconds(), "data": data}),
             videos::KIND => film(&outcome, data),
+            compose::KIND => {
+                let shown = compose::shown(&self.shelf, &self.vault, origin, job, sealed).await?;
+                composition(&outcome, data, shown)
+            }
             _ => Value::Null,
         };
         Ok(Some(answered))
@@ -156,7 +160,7 @@ impl Records {
 impl JobRenderer for Records {
     /// The whole record, for a caller who has reached the service where the job was accepted. Jobs that say nothing of that
     /// are told by their reference.
-    async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<Value>> {
+    async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<Record>> {
         let said: Said = order::open(&self.vault, job, &job.terms.body).unwrap_or_default();
         let Some(head) = said.head else {
             return Ok(None);
@@ -165,7 +169,7 @@ impl JobRenderer for Records {
         let record = self.whole(&head.origin, job).await;
         let record = record.map_err(|error| failed(error.to_string()))?;
         let value = serde_json::to_value(record).map_err(|error| failed(error.to_string()))?;
-        Ok(Some(value))
+        Ok(Some(Record::of_job(job, value)))
     }
 }
 
@@ -187,6 +191,16 @@ fn film(outcome: &Outcome, data: Vec<Value>) -> Value {
     })
 }
 
+/// The same with what else a composition shows; a plan has no film.
+fn composition(outcome: &Outcome, data: Vec<Value>, shown: Map<String, Value>) -> Value {
+    let mut whole = match outcome.pieces.is_empty() {
+        true => Map::new(),
+        false => film(outcome, data).as_object().cloned().unwrap_or_default(),
+    };
+    whole.extend(shown);
+    Value::Object(whole)
+}
+
 /// A handler's word is `phase` or `phase/queue position`.
 fn phase(job: &Job) -> (Option<String>, Option<u32>) {
     match job.status {
@@ -202,9 +216,7 @@ fn phase(job: &Job) -> (Option<String>, Option<u32>) {
 
 fn error_of(job: &Job) -> Option<ErrorObject> {
     let error = job.error.as_ref()?;
-    let mut public = Error::new(error.code, error.message.clone());
-    public.param.clone_from(&error.param);
-    Some(ErrorBody::from(&public).error)
+    Some(ErrorBody::from(&Error::from(error)).error)
 }
 
 /// Quantities by class, as the account's usage names them.

@@ -137,6 +137,7 @@ impl ListQuery {
             kind: self.r#type,
             status: self.status.map(status).transpose()?,
             before: self.after.map(id).transpose()?,
+            after: None,
         };
         Ok((filter, limit))
     }

@@ -1,6 +1,5 @@
 //! `/v1/media/{id}`: objects by their signed addresses, without a key (choices, J7).
 
-mod range;
 mod routes;
 mod service;
 

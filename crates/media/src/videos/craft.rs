@@ -93,7 +93,7 @@ impl Task {
 
 impl Wish {
     /// The call, without what goes into it.
-    pub(super) fn call(&self) -> VideoCall {
+    pub(crate) fn call(&self) -> VideoCall {
         VideoCall {
             upstream_model: Arc::from(""),
             task: self.task.asked(),
@@ -261,7 +261,7 @@ fn file(error: impl std::fmt::Display) -> Spoilt {
 }
 
 /// Writes what comes to a file.
-async fn write(content: Got, path: &Path) -> Result<(), Spoilt> {
+pub(crate) async fn write(content: Got, path: &Path) -> Result<(), Spoilt> {
     let mut stream = match content {
         Got::Whole(bytes) => Box::pin(stream::once(async move { Ok(bytes) })),
         Got::Stream(stream) => stream,
@@ -292,7 +292,7 @@ async fn mime_of(path: &Path) -> Result<&'static str, Spoilt> {
 }
 
 /// A file as content.
-pub(super) async fn read(path: &Path) -> Result<BlobContent, Spoilt> {
+pub(crate) async fn read(path: &Path) -> Result<BlobContent, Spoilt> {
     let film = File::open(path).await.map_err(file)?;
     Ok(Box::pin(stream::unfold(Some(film), async |film| {
         let mut film = film?;

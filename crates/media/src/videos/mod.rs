@@ -10,7 +10,8 @@ mod service;
 mod source;
 mod wire;
 
-pub(crate) use craft::{Films, KIND};
+pub(crate) use craft::{Films, KIND, Wish, read as read_film};
+pub(crate) use service::scene;
 
 use utoipa_axum::router::OpenApiRouter;
 

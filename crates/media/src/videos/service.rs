@@ -19,7 +19,7 @@ use crate::making::Acceptance;
 use crate::order::Order;
 use crate::read::{beyond, invalid};
 use crate::shelf::INPUT_KEPT;
-use crate::sizes::{Said, Usual};
+use crate::sizes::{Said, Usual, nearest_ratio};
 use crate::submission::Asked;
 
 pub(super) const ENDPOINT: &str = "/v1/videos/generations";
@@ -342,6 +342,41 @@ fn wish(model: &Model, request: &Request, task: Task) -> Result<Wish, Error> {
     })
 }
 
+/// What the film of a scene is asked with: in the shape and the step of size that are nearest to the scene's, silent, and as
+/// long as the shortest that the model makes that is long enough. The most that it can consume.
+pub(crate) fn scene(
+    model: &Model,
+    prompt: String,
+    shape: (u32, u32),
+    (step, seconds): (&str, f64),
+    seed: Option<u64>,
+) -> Result<(Wish, Demand), Error> {
+    let entry = &model.media.entry;
+    let long_enough = |known: &&u32| f64::from(**known) >= seconds;
+    let fitting = entry.durations.iter().filter(long_enough).min();
+    let duration = match fitting.or(entry.durations.iter().max()) {
+        Some(known) => *known,
+        None => (seconds.ceil() as u32).clamp(1, USUAL_DURATION * 2),
+    };
+    let has_step = entry.resolutions.is_empty() || entry.resolutions.iter().any(|known| known == step);
+    let request = Request {
+        prompt: Some(prompt),
+        said: Said {
+            aspect_ratio: nearest_ratio(&entry.aspect_ratios, shape).cloned(),
+            resolution: has_step.then(|| step.to_owned()),
+            ..Said::default()
+        },
+        duration: Some(Duration::from_secs(u64::from(duration))),
+        audio: Some(false).filter(|_| entry.audio == Some(true)),
+        seed,
+        ..Request::default()
+    };
+    let inputs = sorted(entry, &request)?;
+    let wish = wish(model, &request, inputs.task)?;
+    let demand = demand(&wish);
+    Ok((wish, demand))
+}
+
 /// How many pixels a step of size has.
 pub(super) fn pixels(step: &str) -> u64 {
     resolution(step).map_or(0, |step| {
@@ -376,14 +411,8 @@ fn like(wish: &mut Wish, entry: &MediaEntry, said: &Said, beginning: &Beginning)
     let (Some(width), Some(height)) = (facts.width, facts.height) else {
         return;
     };
-    let log = |(width, height): (u32, u32)| (f64::from(width) / f64::from(height.max(1))).ln();
-    let wanted = log((width, height));
-    let shapes = entry
-        .aspect_ratios
-        .iter()
-        .filter_map(|text| Some((text, parse_ratio(text)?)));
-    let far = |ratio: (u32, u32)| (log(ratio) - wanted).abs();
-    let nearest = shapes.min_by(|(_, one), (_, other)| far(*one).total_cmp(&far(*other)));
+    let nearest = nearest_ratio(&entry.aspect_ratios, (width, height));
+    let nearest = nearest.and_then(|name| Some((name, parse_ratio(name)?)));
     let (Some((name, ratio)), Some(step)) = (nearest, resolution(&wish.resolution)) else {
         return;
     };

@@ -2,21 +2,16 @@
 
 use std::time::Duration;
 
-use tollgate_studio::{Error as StudioError, Scratch};
 use tollgate_types::{AccountId, Error, ErrorCode, JobStatus, MediaId};
 use tollgate_upstream::{FetchError, FetchRequest, MediaKind, Source};
 
 use super::read::Before;
-use crate::input::{Finder, Found};
+use crate::input::{FILMS, Finder, Found, INPUT, looked_at, unreadable};
 use crate::jobs::unavailable;
 use crate::order::{self, Outcome};
 use crate::read::invalid;
 use crate::shelf::Facts;
-use crate::{MediaRoom, images, videos};
-
-/// Films that are read.
-const FILMS: &[&str] = &["video/mp4", "video/webm"];
-const PATH: &str = "extend_from";
+use crate::{MediaRoom, compose, images, videos};
 
 /// What was found.
 pub(super) enum Beginning {
@@ -100,7 +95,7 @@ async fn of_job(room: &MediaRoom, account: AccountId, id: &str) -> Result<MediaI
             return Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param(path));
         }
     }
-    let makes_media = [images::KIND, videos::KIND].contains(&&*job.terms.kind);
+    let makes_media = [images::KIND, videos::KIND, compose::KIND].contains(&&*job.terms.kind);
     let sealed = job.result.as_ref().filter(|_| makes_media).ok_or_else(|| {
         let message = "The job has made neither a picture nor a film.";
         Error::new(ErrorCode::ParameterOutOfRange, message).with_param(path)
@@ -117,29 +112,11 @@ fn swept() -> Error {
 
 /// Looks at a film and takes its last frame.
 async fn film(room: &MediaRoom, path: &str, source: Source) -> Result<Beginning, Error> {
-    let told = |error: StudioError| match error {
-        StudioError::Input(what) | StudioError::TooLarge(what) => invalid(path, &what),
-        StudioError::Missing(_) => {
-            let message =
-                "This service cannot go on with films at the moment: a program for films is missing.";
-            Error::new(ErrorCode::ModelUnavailable, message)
-                .with_param(PATH)
-                .with_source(error.to_string())
-        }
-        StudioError::Failed(..) | StudioError::TooSlow(..) | StudioError::Unfit(_) => {
-            tracing::info!(%error, "a film cannot be read");
-            invalid(path, "is a film that cannot be read")
-        }
-        StudioError::File(error) => Error::internal(error.to_string()),
-    };
-    let scratch = Scratch::make().map_err(told)?;
-    let place = scratch.file("before.mp4");
-    let written = tokio::fs::write(&place, &source.bytes).await;
-    written.map_err(|error| Error::internal(error.to_string()))?;
     let tools = &room.studio.tools;
-    let probe = tools.probe(&place).await.map_err(told)?;
+    let (scratch, probe) = looked_at(tools, path, &source).await?;
+    let told = |error| unreadable(path, error);
     let seen = probe.film().map_err(told)?.clone();
-    let last = tools.last_frame(&place).await.map_err(told)?;
+    let last = tools.last_frame(&scratch.file(INPUT)).await.map_err(told)?;
     let last = Source {
         bytes: last.into(),
         mime_type: "image/png".into(),

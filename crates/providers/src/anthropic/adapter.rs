@@ -13,15 +13,17 @@ use tollgate_formats::anthropic_messages::{
 use tollgate_formats::counting;
 use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::seal::origin_of;
+use tollgate_types::decide::{State, StateMediaKind};
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, Format, RequestId};
 use tollgate_upstream::{
-    CallContext, CountProvider, ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall,
-    TextProvider, TextReply, UpstreamError,
+    CallContext, CountProvider, DecideProvider, DecisionWay, LabelCall, LabelDraws, ListedModel, MediaKind,
+    Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamError,
 };
 
 use super::{listing, stream};
 use crate::crossing::{self, not_in_format};
+use crate::deciding::ByText;
 use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts, Variant,
 };
@@ -41,6 +43,7 @@ pub struct Anthropic {
     messages: Versions,
     counts: Versions,
     models: Endpoint,
+    deciding: ByText,
 }
 
 /// One path, by version of the format.
@@ -98,6 +101,7 @@ impl Anthropic {
             messages: Versions::new(base, PATH, credentials)?,
             counts: Versions::new(base, COUNT_PATH, credentials)?,
             models: endpoint(base, "/models", Version::V2023_06_01, credentials)?,
+            deciding: ByText::new(&[StateMediaKind::Image], 0),
         })
     }
 
@@ -278,12 +282,32 @@ impl CountProvider for Anthropic {
 }
 
 #[async_trait]
+impl DecideProvider for Anthropic {
+    fn decision_ways(&self, upstream_model: &str, state: &State) -> Vec<DecisionWay> {
+        self.deciding.ways(upstream_model, state)
+    }
+
+    async fn draw_labels(
+        &self,
+        ctx: &CallContext,
+        call: &LabelCall,
+        number: u32,
+    ) -> Result<Option<LabelDraws>, UpstreamError> {
+        self.deciding.draw(self, ctx, call, number).await.map(Some)
+    }
+}
+
+#[async_trait]
 impl Provider for Anthropic {
     fn id(&self) -> &str {
         &self.id
     }
 
     fn text(&self) -> Option<&dyn TextProvider> {
+        Some(self)
+    }
+
+    fn decisions(&self) -> Option<&dyn DecideProvider> {
         Some(self)
     }
 

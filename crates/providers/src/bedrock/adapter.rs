@@ -13,17 +13,19 @@ use tollgate_formats::counting;
 use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::seal::origin_of;
 use tollgate_types::clock::SystemClock;
+use tollgate_types::decide::{State, StateMediaKind};
 use tollgate_types::generate::{GenerateRequest, Part, ResponseFormat};
 use tollgate_types::{Clock, Error, Format, Retry};
 use tollgate_upstream::{
-    CallContext, CountProvider, ListedModel, MediaKind, Provider, TextCall, TextProvider, TextReply,
-    UpstreamCause, UpstreamError, UpstreamErrorKind,
+    CallContext, CountProvider, DecideProvider, DecisionWay, LabelCall, LabelDraws, ListedModel, MediaKind,
+    Provider, TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
 use super::credentials::{AccessKeys, Credentials};
 use super::sign::{self, Scope, Signed};
 use super::{listing, stream};
 use crate::crossing;
+use crate::deciding::ByText;
 use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts, Variant,
     escape,
@@ -50,6 +52,7 @@ pub struct Bedrock {
     runtime: Place,
     /// Where they are listed.
     control: Place,
+    deciding: ByText,
 }
 
 /// One of the two planes.
@@ -91,6 +94,7 @@ impl Bedrock {
             keys,
             runtime,
             control,
+            deciding: ByText::new(&[StateMediaKind::Image], 0),
         })
     }
 
@@ -318,12 +322,32 @@ impl CountProvider for Bedrock {
 }
 
 #[async_trait]
+impl DecideProvider for Bedrock {
+    fn decision_ways(&self, upstream_model: &str, state: &State) -> Vec<DecisionWay> {
+        self.deciding.ways(upstream_model, state)
+    }
+
+    async fn draw_labels(
+        &self,
+        ctx: &CallContext,
+        call: &LabelCall,
+        number: u32,
+    ) -> Result<Option<LabelDraws>, UpstreamError> {
+        self.deciding.draw(self, ctx, call, number).await.map(Some)
+    }
+}
+
+#[async_trait]
 impl Provider for Bedrock {
     fn id(&self) -> &str {
         &self.id
     }
 
     fn text(&self) -> Option<&dyn TextProvider> {
+        Some(self)
+    }
+
+    fn decisions(&self) -> Option<&dyn DecideProvider> {
         Some(self)
     }
 

@@ -13,6 +13,7 @@ use tollgate_upstream::{
     UpstreamErrorKind, VideoCall, VideoTask,
 };
 
+use super::progress::{Heard, heard};
 use super::wire::{History, Line, Queued, Uploaded};
 use super::workflow::{Values, Workflow};
 use crate::http::escape;
@@ -32,6 +33,9 @@ pub(crate) struct ComfyUi {
 #[derive(Serialize, Deserialize)]
 struct Handle {
     id: String,
+    /// As whom it was queued: whoever listens says so.
+    #[serde(default)]
+    client: String,
 }
 
 impl ComfyUi {
@@ -76,7 +80,10 @@ impl ComfyUi {
             return Err(UpstreamError::protocol("a graph without an id"));
         }
         Ok(Submitted::Accepted {
-            handle: to_handle(&Handle { id })?,
+            handle: to_handle(&Handle {
+                id,
+                client: key.to_owned(),
+            })?,
             poll_after: POLL_AFTER,
         })
     }
@@ -253,19 +260,34 @@ impl Queue for ComfyUi {
     }
 
     async fn poll(&self, server: &Server, ctx: &CallContext, handle: &[u8]) -> Result<State, UpstreamError> {
-        let Handle { id } = from_handle(handle)?;
+        let Handle { id, client } = from_handle(handle)?;
         if let Some(state) = done(server, ctx, &id).await? {
             return Ok(state);
         }
-        if let Some(state) = line(server, ctx).await?.state(&id) {
-            return Ok(state);
+        match line(server, ctx).await?.state(&id) {
+            Some(State::Running { .. }) if !client.is_empty() => match heard(server, &client, &id).await {
+                Some(Heard::Percent(percent)) => {
+                    return Ok(State::Running {
+                        percent: Some(percent),
+                    });
+                }
+                None => return Ok(State::Running { percent: None }),
+                // It says so before the history has it.
+                Some(Heard::Ended) => {
+                    if let Some(state) = line(server, ctx).await?.state(&id) {
+                        return Ok(state);
+                    }
+                }
+            },
+            Some(state) => return Ok(state),
+            None => {}
         }
         // It may have been done between the two questions.
         Ok(done(server, ctx, &id).await?.unwrap_or(State::Lost))
     }
 
     async fn cancel(&self, server: &Server, ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError> {
-        let Handle { id } = from_handle(handle)?;
+        let Handle { id, .. } = from_handle(handle)?;
         let path = server.path("/queue");
         let body = json!({"delete": [id]});
         server.tell(ctx, Asked::json(&path, &body)).await?;

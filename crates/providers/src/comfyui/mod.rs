@@ -2,6 +2,7 @@
 //! what a call says (docs.comfy.org/development/comfyui-server/comms_routes).
 
 mod adapter;
+mod progress;
 mod wire;
 mod workflow;
 

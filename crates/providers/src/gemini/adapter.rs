@@ -14,15 +14,16 @@ use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format, RequestId};
 use tollgate_upstream::{
-    CallContext, CountProvider, EmbedProvider, ImageCall, ListedModel, Maker, MediaKind, Outline, Payload,
-    Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
-    VideoCall,
+    CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, ListedModel, Maker, MediaKind,
+    Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError,
+    UpstreamErrorKind, VideoCall,
 };
 
 use super::access::Access;
 use super::surface::Surface;
-use super::{listing, stream};
+use super::{decisions, listing, stream};
 use crate::crossing::{self, not_in_format};
+use crate::deciding::ByText;
 use crate::http::{EndpointError, HttpClient, Response, Timeouts};
 use crate::{counted, refusal};
 
@@ -35,6 +36,7 @@ pub struct Gemini {
     pub(super) http: Arc<HttpClient>,
     pub(super) access: Access,
     pub(super) surface: Surface,
+    pub(super) deciding: ByText,
 }
 
 impl Gemini {
@@ -54,6 +56,7 @@ impl Gemini {
             http,
             access,
             surface,
+            deciding: decisions::by_text(),
         })
     }
 
@@ -260,6 +263,10 @@ impl Provider for Gemini {
     }
 
     fn embeddings(&self) -> Option<&dyn EmbedProvider> {
+        Some(self)
+    }
+
+    fn decisions(&self) -> Option<&dyn DecideProvider> {
         Some(self)
     }
 

@@ -3,6 +3,7 @@
 
 mod access;
 mod adapter;
+mod decisions;
 mod embeddings;
 mod films;
 mod listing;

@@ -13,8 +13,8 @@ use tollgate_upstream::{CallContext, ContentStream, UpstreamError};
 
 use super::form::Form;
 use crate::http::{
-    BaseUrl, Credential, Endpoint, EndpointError, HttpClient, Pieces, RequestBody, Response, Timeouts,
-    Variant,
+    BaseUrl, Credential, Endpoint, EndpointError, HttpClient, Pieces, RequestBody, Response, Socket,
+    Timeouts, Variant,
 };
 use crate::refusal;
 
@@ -216,6 +216,13 @@ impl Server {
             404 | 409 | 410 => Ok(()),
             _ => self.accepted(response).await.map(|_| ()),
         }
+    }
+
+    /// A socket at a path, which is open when it is answered.
+    pub(crate) async fn listen(&self, path: &str) -> Result<Socket, UpstreamError> {
+        let variant = Variant::new(&self.root, path);
+        let variant = variant.map_err(|error| UpstreamError::connect(error.to_string()))?;
+        self.http.open_socket(&self.endpoint, variant).await
     }
 
     /// The bytes at a path of its own.

@@ -13,11 +13,12 @@ use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
-    CallContext, EmbedProvider, ImageCall, ListedModel, Maker, MediaKind, ModerationProvider, Outline,
-    Payload, Provider, SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply, TranscribeProvider,
-    UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall,
+    CallContext, DecideProvider, EmbedProvider, ImageCall, ListedModel, Maker, MediaKind, ModerationProvider,
+    Outline, Payload, Provider, SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply,
+    TranscribeProvider, UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall,
 };
 
+use super::decisions::DecisionsEndpoint;
 use super::embeddings::EmbeddingsEndpoint;
 use super::images::ImageMaker;
 use super::presets::Preset;
@@ -45,7 +46,7 @@ pub struct OpenAiCompatible {
     pub(super) http: Arc<HttpClient>,
     /// The address, when it differs from model to model.
     by_model: Option<BaseUrl>,
-    chat: Endpoint,
+    pub(super) chat: Endpoint,
     pub(super) completions: Option<Endpoint>,
     pub(super) embeddings: Option<EmbeddingsEndpoint>,
     moderations: Option<Moderations>,
@@ -53,6 +54,7 @@ pub struct OpenAiCompatible {
     videos: Option<VideoMaker>,
     pub(super) speech: Option<SpeechEndpoint>,
     pub(super) transcriptions: Option<TranscriptionsEndpoint>,
+    pub(super) decisions: DecisionsEndpoint,
     models: Endpoint,
 }
 
@@ -99,6 +101,7 @@ impl OpenAiCompatible {
             moderations: moderations.transpose()?,
             speech: speech.transpose()?,
             transcriptions: transcriptions.transpose()?,
+            decisions: DecisionsEndpoint::new(&preset.decisions, base, credentials)?,
             chat: Endpoint::new(base, preset.chat_path, credentials)?,
             models: Endpoint::new(&listed_at, "/models", credentials)?,
             by_model: base.names_model().then(|| base.clone()),
@@ -350,6 +353,10 @@ impl Provider for OpenAiCompatible {
 
     fn embeddings(&self) -> Option<&dyn EmbedProvider> {
         self.embeddings.as_ref().map(|_| self as &dyn EmbedProvider)
+    }
+
+    fn decisions(&self) -> Option<&dyn DecideProvider> {
+        Some(self)
     }
 
     fn moderations(&self) -> Option<&dyn ModerationProvider> {

@@ -3,6 +3,7 @@
 
 mod adapter;
 mod completions;
+mod decisions;
 mod embeddings;
 mod images;
 pub(crate) mod listing;
@@ -14,8 +15,8 @@ mod videos;
 
 pub use adapter::OpenAiCompatible;
 pub use presets::{
-    Audio, Auth, Completions, Embeddings, Images, Key, PRESETS, PictureBytes, PictureSize, Preset, Videos,
-    preset,
+    Audio, Auth, Completions, Decisions, Embeddings, Images, Key, LabelServer, PRESETS, PictureBytes,
+    PictureSize, Preset, Questions, Videos, preset,
 };
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! reaches into the server or other people's calls (`chat_template`, `custom_logit_processor`, `cache_salt`,
 //! `priority`, `lora_path`, `id_slot`).
 
+use tollgate_formats::decisions::Shape;
 use tollgate_formats::openai_chat::CapName;
 
 /// How a key is shown.
@@ -127,6 +128,51 @@ pub struct Audio {
     pub source: &'static str,
 }
 
+/// A model server with endpoints of its own, beside those of the format, that tell the probabilities of labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LabelServer {
+    /// `logprob_token_ids` in chat completions, and `/tokenize`.
+    Vllm,
+    /// `token_ids_logprob` in `/generate`, and `/tokenize`.
+    Sglang,
+    /// `n_probs` in `/completion`, `/apply-template` and `/tokenize`.
+    LlamaCpp,
+}
+
+/// Where a provider takes questions.
+#[derive(Clone, Copy, Debug)]
+pub struct Questions {
+    /// The path under the base.
+    pub path: &'static str,
+    /// Whether the path takes the place of the last segment of the base.
+    pub beside: bool,
+    /// How it wants to be asked.
+    pub shape: Shape,
+    /// The most questions of a request.
+    pub most: usize,
+    /// The most options of a choice.
+    pub options: usize,
+}
+
+/// How a provider's models are brought to decide.
+#[derive(Clone, Copy, Debug)]
+pub struct Decisions {
+    /// Where it takes questions, for its models that decide.
+    pub questions: Option<Questions>,
+    /// Its own endpoints for labels.
+    pub server: Option<LabelServer>,
+    /// How many of the likeliest tokens its chat completions tell; 0 when none, or not in OpenAI's shape.
+    pub top_logprobs: usize,
+    /// How many answers a request may ask for.
+    pub at_once: u32,
+    /// Under which name it knows a seed.
+    pub seed: Option<&'static str>,
+    /// Members, and their JSON, that keep a model from thinking before it answers.
+    pub quiet: &'static [(&'static str, &'static str)],
+    /// Where this is from.
+    pub source: &'static str,
+}
+
 /// A provider that speaks the format of chat completions, and how it differs from OpenAI.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
@@ -154,6 +200,8 @@ pub struct Preset {
     pub videos: Option<Videos>,
     /// Its speech and transcripts, when it has any.
     pub audio: Option<Audio>,
+    /// How its models are brought to decide.
+    pub decisions: Decisions,
     /// Whether a key is needed.
     pub key: Key,
     /// How it is shown.
@@ -238,6 +286,35 @@ const VIDEOS: Videos = Videos {
     source: UNSAID,
 };
 
+/// How templates of open models are told not to begin with thoughts.
+const NO_THINKING: &[(&str, &str)] = &[("chat_template_kwargs", r#"{"enable_thinking":false}"#)];
+
+/// Decisions by answers that are counted.
+const COUNTED: Decisions = Decisions {
+    questions: None,
+    server: None,
+    top_logprobs: 0,
+    at_once: 1,
+    seed: Some("seed"),
+    quiet: &[],
+    source: UNSAID,
+};
+
+/// Decisions by the likeliest tokens, as OpenAI tells them.
+const LIKELIEST: Decisions = Decisions {
+    top_logprobs: 20,
+    ..COUNTED
+};
+
+/// Questions as model servers take them.
+const SYSTEM_ONE: Questions = Questions {
+    path: "/systemone",
+    beside: false,
+    shape: Shape::SystemOne,
+    most: 128,
+    options: 255,
+};
+
 /// What most providers have in common; no provider itself.
 const USUAL: Preset = Preset {
     name: UNSAID,
@@ -252,6 +329,7 @@ const USUAL: Preset = Preset {
     images: None,
     videos: None,
     audio: None,
+    decisions: COUNTED,
     key: Key::Optional,
     auth: Auth::Bearer,
     cap_name: CapName::AsSent,
@@ -318,6 +396,16 @@ pub const PRESETS: &[Preset] = &[
             source: "https://platform.openai.com/docs/api-reference/audio",
             ..AUDIO
         }),
+        decisions: Decisions {
+            questions: Some(Questions {
+                path: "/decisions",
+                shape: Shape::OpenAi,
+                ..SYSTEM_ONE
+            }),
+            at_once: 8,
+            source: "https://github.com/openai/openai-python/tree/main/src/openai/types",
+            ..LIKELIEST
+        },
         ..USUAL
     },
     Preset {
@@ -340,6 +428,11 @@ pub const PRESETS: &[Preset] = &[
             source: "https://learn.microsoft.com/azure/foundry/openai/how-to/dall-e",
             ..OPENAI_IMAGES
         }),
+        decisions: Decisions {
+            at_once: 8,
+            source: "https://learn.microsoft.com/azure/foundry/openai/latest",
+            ..LIKELIEST
+        },
         ..USUAL
     },
     Preset {
@@ -365,6 +458,16 @@ pub const PRESETS: &[Preset] = &[
             source: "https://openrouter.ai/docs/api-reference/embeddings/create-embeddings",
             ..EMBEDDINGS
         }),
+        decisions: Decisions {
+            questions: Some(Questions {
+                path: "/alpha/decisions",
+                beside: true,
+                shape: Shape::OpenRouter,
+                ..SYSTEM_ONE
+            }),
+            source: "https://openrouter.ai/docs/api-reference/parameters",
+            ..LIKELIEST
+        },
         ..USUAL
     },
     Preset {
@@ -392,6 +495,10 @@ pub const PRESETS: &[Preset] = &[
             source: "https://console.groq.com/docs/api-reference",
             ..AUDIO
         }),
+        decisions: Decisions {
+            source: "https://console.groq.com/docs/openai",
+            ..COUNTED
+        },
         ..USUAL
     },
     Preset {
@@ -434,6 +541,11 @@ pub const PRESETS: &[Preset] = &[
             source: "https://docs.together.ai/reference/audio-speech",
             ..AUDIO
         }),
+        decisions: Decisions {
+            at_once: 8,
+            source: "https://docs.together.ai/reference/chat-completions",
+            ..COUNTED
+        },
         ..USUAL
     },
     Preset {
@@ -475,6 +587,13 @@ pub const PRESETS: &[Preset] = &[
             source: "https://docs.fireworks.ai/api-reference/creates-an-embedding-vector-representing-the-input-text",
             ..EMBEDDINGS
         }),
+        decisions: Decisions {
+            top_logprobs: 5,
+            at_once: 8,
+            seed: None,
+            source: "https://docs.fireworks.ai/api-reference/post-chatcompletions",
+            ..LIKELIEST
+        },
         ..USUAL
     },
     Preset {
@@ -488,6 +607,11 @@ pub const PRESETS: &[Preset] = &[
         drops: BOOKKEEPING,
         vendor_fields: &["thinking"],
         source: "https://api-docs.deepseek.com/api/create-chat-completion",
+        decisions: Decisions {
+            seed: None,
+            source: "https://api-docs.deepseek.com/api/create-chat-completion",
+            ..LIKELIEST
+        },
         ..USUAL
     },
     Preset {
@@ -511,6 +635,11 @@ pub const PRESETS: &[Preset] = &[
             source: "https://docs.mistral.ai/capabilities/audio_transcription",
             ..AUDIO
         }),
+        decisions: Decisions {
+            seed: Some("random_seed"),
+            source: "https://docs.mistral.ai/api/endpoint/chat",
+            ..COUNTED
+        },
         ..USUAL
     },
     Preset {
@@ -534,6 +663,11 @@ pub const PRESETS: &[Preset] = &[
             source: "https://docs.x.ai/developers/rest-api-reference/inference/images",
             ..IMAGES
         }),
+        decisions: Decisions {
+            top_logprobs: 8,
+            source: "https://docs.x.ai/developers/rest-api-reference/inference/chat",
+            ..LIKELIEST
+        },
         ..USUAL
     },
     Preset {
@@ -552,6 +686,10 @@ pub const PRESETS: &[Preset] = &[
         ],
         vendor_fields: &["reasoning_format", "disable_reasoning", "clear_thinking"],
         source: "https://inference-docs.cerebras.ai/resources/openai",
+        decisions: Decisions {
+            source: "https://inference-docs.cerebras.ai/resources/openai",
+            ..LIKELIEST
+        },
         ..USUAL
     },
     Preset {
@@ -579,6 +717,10 @@ pub const PRESETS: &[Preset] = &[
             source: "https://docs.nvidia.com/nim/nemo-retriever/text-embedding/latest/reference.html",
             ..EMBEDDINGS
         }),
+        decisions: Decisions {
+            source: "https://docs.nvidia.com/nim/large-language-models/latest/api-reference.html",
+            ..LIKELIEST
+        },
         ..USUAL
     },
     Preset {
@@ -607,6 +749,12 @@ pub const PRESETS: &[Preset] = &[
             source: "https://docs.ollama.com/api/openai-compatibility",
             ..IMAGES
         }),
+        decisions: Decisions {
+            questions: Some(SYSTEM_ONE),
+            quiet: &[("reasoning_effort", r#""none""#)],
+            source: "https://docs.ollama.com/api/openai-compatibility",
+            ..LIKELIEST
+        },
         ..USUAL
     },
     Preset {
@@ -659,6 +807,13 @@ pub const PRESETS: &[Preset] = &[
             source: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
             ..EMBEDDINGS
         }),
+        decisions: Decisions {
+            questions: Some(SYSTEM_ONE),
+            server: Some(LabelServer::LlamaCpp),
+            quiet: NO_THINKING,
+            source: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
+            ..LIKELIEST
+        },
         ..USUAL
     },
     Preset {
@@ -724,6 +879,13 @@ pub const PRESETS: &[Preset] = &[
             source: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
             ..AUDIO
         }),
+        decisions: Decisions {
+            server: Some(LabelServer::Vllm),
+            at_once: 16,
+            quiet: NO_THINKING,
+            source: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
+            ..LIKELIEST
+        },
         ..USUAL
     },
     Preset {
@@ -770,6 +932,13 @@ pub const PRESETS: &[Preset] = &[
             source: "https://docs.sglang.io/diffusion/api/openai_api.html",
             ..VIDEOS
         }),
+        decisions: Decisions {
+            server: Some(LabelServer::Sglang),
+            at_once: 16,
+            quiet: NO_THINKING,
+            source: "https://docs.sglang.io/basic_usage/native_api.html",
+            ..LIKELIEST
+        },
         ..USUAL
     },
     Preset {
@@ -793,6 +962,10 @@ pub const PRESETS: &[Preset] = &[
             source: "https://lmstudio.ai/docs/developer/openai-compat/embeddings",
             ..EMBEDDINGS
         }),
+        decisions: Decisions {
+            source: "https://lmstudio.ai/docs/developer/openai-compat/chat-completions",
+            ..COUNTED
+        },
         ..USUAL
     },
     Preset {
@@ -818,6 +991,11 @@ pub const PRESETS: &[Preset] = &[
             ..VIDEOS
         }),
         audio: Some(Audio { source: "-", ..AUDIO }),
+        decisions: Decisions {
+            questions: Some(SYSTEM_ONE),
+            source: "-",
+            ..LIKELIEST
+        },
         ..USUAL
     },
 ];

@@ -12,15 +12,17 @@ use tollgate_formats::openai_responses::{
     inspect_response, splice_request, validate,
 };
 use tollgate_formats::seal::origin_of;
+use tollgate_types::decide::{State, StateMediaKind};
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
-    CallContext, CountProvider, ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall,
-    TextProvider, TextReply, UpstreamError,
+    CallContext, CountProvider, DecideProvider, DecisionWay, LabelCall, LabelDraws, ListedModel, MediaKind,
+    Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamError,
 };
 
 use super::stream;
 use crate::crossing::{self, not_in_format};
+use crate::deciding::ByText;
 use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts,
 };
@@ -37,6 +39,7 @@ pub struct OpenAiResponses {
     responses: Endpoint,
     counts: Endpoint,
     models: Endpoint,
+    deciding: ByText,
 }
 
 impl OpenAiResponses {
@@ -57,6 +60,7 @@ impl OpenAiResponses {
             responses: Endpoint::new(base, "/responses", credentials)?,
             counts: Endpoint::new(base, "/responses/input_tokens", credentials)?,
             models: Endpoint::new(base, "/models", credentials)?,
+            deciding: ByText::new(&[StateMediaKind::Image], 0),
         })
     }
 
@@ -203,12 +207,32 @@ impl CountProvider for OpenAiResponses {
 }
 
 #[async_trait]
+impl DecideProvider for OpenAiResponses {
+    fn decision_ways(&self, upstream_model: &str, state: &State) -> Vec<DecisionWay> {
+        self.deciding.ways(upstream_model, state)
+    }
+
+    async fn draw_labels(
+        &self,
+        ctx: &CallContext,
+        call: &LabelCall,
+        number: u32,
+    ) -> Result<Option<LabelDraws>, UpstreamError> {
+        self.deciding.draw(self, ctx, call, number).await.map(Some)
+    }
+}
+
+#[async_trait]
 impl Provider for OpenAiResponses {
     fn id(&self) -> &str {
         &self.id
     }
 
     fn text(&self) -> Option<&dyn TextProvider> {
+        Some(self)
+    }
+
+    fn decisions(&self) -> Option<&dyn DecideProvider> {
         Some(self)
     }
 

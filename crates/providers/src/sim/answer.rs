@@ -191,7 +191,7 @@ fn text(prompt: &Prompt, index: u32, budget: &mut Budget) -> Result<(String, Opt
         ResponseFormat::Text => {}
         ResponseFormat::JsonObject => plain = json!({ "text": plain }).to_string(),
         ResponseFormat::JsonSchema { schema, .. } => {
-            let sample = schema::sample(schema).ok_or_else(|| UpstreamError {
+            let sample = schema::sample(schema, &prompt.said).ok_or_else(|| UpstreamError {
                 param: Some("response_format.json_schema.schema".to_owned()),
                 ..failure::simulated(
                     ErrorCode::UnsupportedParameter,

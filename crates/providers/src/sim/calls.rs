@@ -36,7 +36,7 @@ pub(super) fn of(prompt: &Prompt, choice: u32) -> Result<Vec<ToolCall>, Upstream
             let tool = request.tools.iter().find(|tool| tool.name() == call.name);
             let arguments = match call.arguments {
                 Some(arguments) => arguments,
-                None => arguments_for(tool)?,
+                None => arguments_for(tool, &prompt.said)?,
             };
             Ok(ToolCall {
                 id: format!("call_{:016x}_{choice}_{place}", prompt.hash),
@@ -61,14 +61,14 @@ fn demanded(request: &GenerateRequest) -> Option<&str> {
     }
 }
 
-fn arguments_for(tool: Option<&Tool>) -> Result<String, UpstreamError> {
+fn arguments_for(tool: Option<&Tool>, said: &str) -> Result<String, UpstreamError> {
     match tool {
         Some(Tool::Custom { .. }) => Ok("simulated input".to_owned()),
         Some(Tool::Function {
             parameters: Some(parameters),
             ..
         }) => {
-            let arguments = schema::sample(parameters).filter(Value::is_object);
+            let arguments = schema::sample(parameters, said).filter(Value::is_object);
             arguments.map(|arguments| arguments.to_string()).ok_or_else(|| UpstreamError {
                 param: Some("tools".to_owned()),
                 ..failure::simulated(

@@ -73,7 +73,8 @@ fn script(request: &EmbedRequest) -> Result<Script, UpstreamError> {
     Ok(script)
 }
 
-async fn play(script: &Script, ctx: &CallContext) -> Result<(), UpstreamError> {
+/// Waits and fails as a script says.
+pub(super) async fn play(script: &Script, ctx: &CallContext) -> Result<(), UpstreamError> {
     if script.delay >= ctx.header_timeout {
         sleep(ctx.header_timeout).await;
         return Err(failure::asked_for(ErrorCode::UpstreamTimeout));
@@ -121,7 +122,7 @@ fn vector(seed: u64, dimensions: u32) -> Vec<f32> {
 }
 
 /// A number from -1 to 1, never zero (SplitMix64).
-fn uniform(state: &mut u64) -> f64 {
+pub(super) fn uniform(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -3,6 +3,7 @@
 
 mod answer;
 mod calls;
+mod decide;
 mod embeddings;
 mod failure;
 mod grammar;
@@ -28,9 +29,9 @@ use tollgate_types::clock::SystemClock;
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Clock, ErrorCode, Format};
 use tollgate_upstream::{
-    CallContext, CountProvider, EmbedProvider, ImageCall, ListedModel, Maker, Payload, Provider,
-    SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply, TranscribeProvider, UpstreamError,
-    VideoCall,
+    CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, ListedModel, Maker, Payload,
+    Provider, SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply, TranscribeProvider,
+    UpstreamError, VideoCall,
 };
 
 use answer::Answer;
@@ -197,6 +198,10 @@ impl Provider for Simulator {
     }
 
     fn embeddings(&self) -> Option<&dyn EmbedProvider> {
+        Some(self)
+    }
+
+    fn decisions(&self) -> Option<&dyn DecideProvider> {
         Some(self)
     }
 

@@ -17,10 +17,11 @@ const DEEP: u32 = 4;
 /// Nothing is this deep, references and combinations counted.
 const DEEPEST: u32 = 64;
 
-/// A value that matches, or `None` where none was found.
-pub(super) fn sample(schema: &Value) -> Option<Value> {
+/// A value that matches, or `None` where none was found. Longer texts in it are of the words that were said.
+pub(super) fn sample(schema: &Value, said: &str) -> Option<Value> {
     let mut sampler = Sampler {
         root: schema,
+        said,
         left: MOST_VALUES,
     };
     sampler.value(schema, Place::default())
@@ -28,6 +29,7 @@ pub(super) fn sample(schema: &Value) -> Option<Value> {
 
 struct Sampler<'s> {
     root: &'s Value,
+    said: &'s str,
     left: u32,
 }
 
@@ -136,7 +138,7 @@ impl Sampler<'_> {
         match wanted {
             "object" => self.object(schema, place),
             "array" => self.array(schema, place),
-            "string" => text::string(schema, place.variant),
+            "string" => text::string(schema, place.variant, self.said),
             "integer" => number::integer(schema, place.variant),
             "number" => number::number(schema, place.variant),
             "boolean" => Some(Value::Bool(place.variant.is_multiple_of(2))),

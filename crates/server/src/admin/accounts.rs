@@ -141,6 +141,12 @@ struct AccountPatch {
     agents: Option<u32>,
     /// Saved chats. Nothing counts them yet.
     chats: Option<u32>,
+    /// Files that are kept.
+    files: Option<u32>,
+    /// GiB of all of them together.
+    files_gib: Option<u32>,
+    /// Tokens that its unfinished batches may consume together.
+    batch_tokens: Option<u64>,
 }
 
 impl Read for AccountWish {
@@ -155,6 +161,9 @@ impl Read for AccountWish {
             gpus: members.limit("gpus")?,
             agents: members.limit("agents")?,
             chats: members.limit("chats")?,
+            files: members.limit("files")?,
+            files_gib: members.limit("files_gib")?,
+            batch_tokens: members.limit("batch_tokens")?,
         })
     }
 }
@@ -241,6 +250,8 @@ struct NewKey {
     /// `live` (when it is not said) or `test`, which reaches simulated models only and spends nothing.
     #[schema(value_type = Option<String>)]
     mode: Option<KeyMode>,
+    /// Whether pictures are waited for as with `sync: true`, unless the request says otherwise; false when it is not said.
+    sync: Option<bool>,
 }
 
 impl Read for NewKey {
@@ -250,6 +261,7 @@ impl Read for NewKey {
             expires_in_days: members.optional("expires_in_days", "a whole number of days")?,
             compat: members.word("compat", "'strict' or 'lenient'", Compat::parse)?,
             mode: members.word("mode", "'live' or 'test'", KeyMode::parse)?,
+            sync: members.optional("sync", "true or false")?,
         })
     }
 }
@@ -273,28 +285,36 @@ async fn create_key(
         expires_in_days: new.expires_in_days,
         lenient: new.compat == Some(Compat::Lenient),
         test: new.mode == Some(KeyMode::Test),
+        sync: new.sync == Some(true),
     };
     Ok(Json(carried_out!(api, operator, command, CreatedKey)))
 }
 
-/// What is to become of a key.
+/// What is to become of a key: one of these at least. What is not said stays.
 #[derive(Debug, ToSchema)]
 struct KeyPatch {
     /// `strict` or `lenient`.
-    #[schema(value_type = String)]
-    compat: Compat,
+    #[schema(value_type = Option<String>)]
+    compat: Option<Compat>,
+    /// Whether pictures are waited for as with `sync: true`, unless the request says otherwise.
+    sync: Option<bool>,
 }
 
 impl Read for KeyPatch {
     fn read(members: &mut Members) -> Result<Self, Error> {
         let what = "'strict' or 'lenient'";
-        let compat = members.word("compat", what, Compat::parse)?;
-        let compat = compat.ok_or_else(|| missing("compat", what))?;
-        Ok(Self { compat })
+        let change = Self {
+            compat: members.word("compat", what, Compat::parse)?,
+            sync: members.optional("sync", "true or false")?,
+        };
+        match (change.compat, change.sync) {
+            (None, None) => Err(missing("compat", what)),
+            _ => Ok(change),
+        }
     }
 }
 
-/// Changes how lenient a key is.
+/// Changes how lenient a key is, and whether pictures are waited for.
 #[utoipa::path(
     patch, path = "/admin/v1/keys/{id}", tag = "Accounts", operation_id = "change_key",
     params(("id" = String, Path, description = "The key's id, not the key itself.")), request_body = KeyPatch,
@@ -307,9 +327,10 @@ async fn change_key(
     Path(key): Path<String>,
     Body(change): Body<KeyPatch>,
 ) -> Result<Json<KeyView>, ApiError> {
-    let command = Command::SetCompat {
+    let command = Command::ChangeKey {
         id: id(&key, "key")?,
-        lenient: change.compat == Compat::Lenient,
+        lenient: change.compat.map(|compat| compat == Compat::Lenient),
+        sync: change.sync,
     };
     Ok(Json(carried_out!(api, operator, command, Key)))
 }

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod answer;
+mod batches;
 mod body;
 mod credits;
 mod people;
@@ -120,6 +121,7 @@ fn routes() -> OpenApiRouter<AdminApi> {
         .merge(people::routes())
         .merge(prices::routes())
         .merge(providers::routes())
+        .merge(batches::routes())
 }
 
 /// The document that describes the admin API.

@@ -159,6 +159,12 @@ pub struct LimitsSection {
     pub tpm: u64,
     /// Keys of an account that are not revoked.
     pub keys: u32,
+    /// Files of an account.
+    pub files: u64,
+    /// What they may have together, in GiB.
+    pub files_gib: u64,
+    /// Tokens that the unfinished batches of an account may consume.
+    pub batch_tokens: u64,
 }
 
 impl Default for LimitsSection {
@@ -167,6 +173,9 @@ impl Default for LimitsSection {
             rpm: 50,
             tpm: 2_000_000,
             keys: 50,
+            files: 10_000,
+            files_gib: 100,
+            batch_tokens: 200_000_000,
         }
     }
 }
@@ -607,7 +616,9 @@ impl Default for DrainSection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct JobsSection {
-    /// Jobs that this process carries out at once; with zero it accepts jobs and leaves them to others.
+    /// Whether `serve` carries jobs out; else it accepts them and leaves them to workers.
+    pub run_here: bool,
+    /// Jobs that a process carries out at once; with zero it accepts jobs and leaves them to others.
     pub concurrency: usize,
     /// Jobs of one account at once, in all processes together.
     pub per_account: u32,
@@ -616,6 +627,7 @@ pub struct JobsSection {
 impl Default for JobsSection {
     fn default() -> Self {
         Self {
+            run_here: true,
             concurrency: 256,
             per_account: 16,
         }

@@ -133,6 +133,11 @@ impl Config {
             return Err(ConfigError::new("service", message));
         }
         check_plans(&self.file.plans)?;
+        if matches!(self.storage, StorageUrl::Sqlite(_)) && !self.file.jobs.run_here {
+            let message = "with SQLite there is one process, and it carries the jobs out: leave run_here = true, or set storage.url \
+                to a PostgreSQL database and start `tollgate worker` beside the nodes";
+            return Err(ConfigError::new("jobs.run_here", message));
+        }
         if self.file.egress.most_at_once == 0 {
             return Err(ConfigError::new("egress.most_at_once", "must be above 0"));
         }

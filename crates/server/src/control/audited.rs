@@ -166,7 +166,7 @@ fn deed(command: &Command) -> Option<Deed> {
         Command::AdvanceClock { account, .. } => of("account.advance", Some(*account), account.to_string()),
         Command::ChangeAccount { id, .. } => of("account.change", Some(*id), id.to_string()),
         Command::CreateKey { account, .. } => of("key.create", Some(*account), new()),
-        Command::SetCompat { id, .. } => of("key.change", None, id.to_string()),
+        Command::ChangeKey { id, .. } => of("key.change", None, id.to_string()),
         Command::RevokeKey { id } => of("key.revoke", None, id.to_string()),
         Command::Grant { account, .. } => of("credits.grant", Some(*account), new()),
         Command::Refund { request, .. } => of("credits.refund", None, request.to_string()),
@@ -200,6 +200,8 @@ fn deed(command: &Command) -> Option<Deed> {
         | Command::ShowAccount { .. }
         | Command::ListKeys { .. }
         | Command::ListLots { .. }
+        | Command::ListBatches { .. }
+        | Command::ShowBatch { .. }
         | Command::ShowBalance { .. }
         | Command::ListPlans
         | Command::ListSubscriptions { .. }

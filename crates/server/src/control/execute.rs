@@ -1,9 +1,10 @@
 //! Carries out commands.
 
+use tollgate_accounts::KeyWish;
 use tollgate_billing::plans::{self, Wish};
 use tollgate_billing::{Plan, Scope, check_ledger};
 use tollgate_storage::report::Span;
-use tollgate_storage::{AuditFilter, Cadence, Compat, KeyMode, Subscription};
+use tollgate_storage::{AuditFilter, Cadence, Compat, KeyChange, KeyMode, Subscription};
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, Timestamp, Unit};
 
 use super::accounts::{find, no_such_account, time_of};
@@ -15,7 +16,8 @@ use super::view::{
     SubscriptionView,
 };
 use super::{
-    Actor, Command, SubscriptionWish, accounts, alerts, credits, people, prices, receipts, reports, top_ups,
+    Actor, Command, SubscriptionWish, accounts, alerts, batches, credits, people, prices, receipts, reports,
+    top_ups,
 };
 use crate::wiring::Domains;
 
@@ -48,14 +50,19 @@ async fn answer(domains: &Domains, command: Command) -> Result<Reply, Error> {
             expires_in_days,
             lenient,
             test,
+            sync,
         } => {
             let mode = if test { KeyMode::Test } else { KeyMode::Live };
             let expires_at = expires_in_days.map(|days| credits::in_days(domains.clock.now(), days));
             let expires_at = expires_at.transpose()?;
-            let (key, secret) = domains
-                .keys
-                .create(account, &name, mode, compat(lenient), expires_at)
-                .await?;
+            let wish = KeyWish {
+                name,
+                mode,
+                compat: compat(lenient),
+                sync,
+                expires_at,
+            };
+            let (key, secret) = domains.keys.create(account, wish).await?;
             Ok(Reply::CreatedKey(CreatedKeyView {
                 id: key.id,
                 key: secret.reveal().to_owned(),
@@ -69,8 +76,12 @@ async fn answer(domains: &Domains, command: Command) -> Result<Reply, Error> {
                 keys.iter().map(|key| KeyView::of(key, now)).collect(),
             ))
         }
-        Command::SetCompat { id, lenient } => {
-            let key = domains.keys.set_compat(id, compat(lenient)).await?;
+        Command::ChangeKey { id, lenient, sync } => {
+            let change = KeyChange {
+                compat: lenient.map(compat),
+                sync,
+            };
+            let key = domains.keys.change(id, change).await?;
             Ok(Reply::Key(KeyView::of(&key, domains.clock.now())))
         }
         Command::RevokeKey { id } => {
@@ -114,6 +125,12 @@ async fn answer(domains: &Domains, command: Command) -> Result<Reply, Error> {
             plan,
             cadence,
         } => open_subscription(domains, account, &plan, cadence.as_deref()).await,
+        Command::ListBatches {
+            account,
+            before,
+            limit,
+        } => batches::list(domains, account, before, limit).await,
+        Command::ShowBatch { id } => batches::show(domains, id).await,
         Command::ListSubscriptions { account } => list_subscriptions(domains, account).await,
         Command::ShowSubscription { id } => show_subscription(domains, id).await,
         Command::ChangeSubscription { id, wish } => {

@@ -5,6 +5,7 @@
 mod accounts;
 pub mod alerts;
 mod audited;
+pub mod batches;
 mod credits;
 mod execute;
 mod people;
@@ -22,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use tollgate_storage::{AccountChange, AccountState};
 use tollgate_types::id::TransferId;
 use tollgate_types::{
-    AccountId, AdminId, AuditId, Credits, Error, ErrorCode, HoldId, KeyId, MemberId, RequestId,
+    AccountId, AdminId, AuditId, BatchId, Credits, Error, ErrorCode, HoldId, KeyId, MemberId, RequestId,
     SubscriptionId, Timestamp,
 };
 
@@ -89,18 +90,23 @@ pub enum Command {
         /// Whether it reaches simulated models only and spends nothing.
         #[serde(default)]
         test: bool,
+        /// Whether pictures are waited for, unless the request says otherwise.
+        #[serde(default)]
+        sync: bool,
     },
     /// Lists an account's keys.
     ListKeys {
         /// Whose.
         account: AccountId,
     },
-    /// Changes how lenient a key is.
-    SetCompat {
+    /// Changes a key; what is not said stays.
+    ChangeKey {
         /// Which.
         id: KeyId,
         /// Whether what a model cannot use is left out of requests.
-        lenient: bool,
+        lenient: Option<bool>,
+        /// Whether pictures are waited for, unless the request says otherwise.
+        sync: Option<bool>,
     },
     /// Revokes a key for ever.
     RevokeKey {
@@ -175,6 +181,20 @@ pub enum Command {
         plan: String,
         /// `monthly` or `yearly`; that of the plan when it is not said.
         cadence: Option<String>,
+    },
+    /// Lists batches, newest first.
+    ListBatches {
+        /// Of this account; of all when it is not said.
+        account: Option<AccountId>,
+        /// The last one of the page before.
+        before: Option<BatchId>,
+        /// How many.
+        limit: u32,
+    },
+    /// Shows a batch.
+    ShowBatch {
+        /// Which.
+        id: BatchId,
     },
     /// Lists an account's subscriptions.
     ListSubscriptions {
@@ -352,13 +372,27 @@ pub struct AccountWish {
     pub agents: Option<NewLimit<u32>>,
     /// Saved chats.
     pub chats: Option<NewLimit<u32>>,
+    /// Files that are kept.
+    pub files: Option<NewLimit<u32>>,
+    /// GiB of all of them together.
+    pub files_gib: Option<NewLimit<u32>>,
+    /// Tokens that unfinished batches may consume together.
+    pub batch_tokens: Option<NewLimit<u64>>,
 }
 
 impl AccountWish {
     /// Whether any limit is set.
     pub fn sets_limits(&self) -> bool {
-        let counts = [self.rpm, self.keys, self.gpus, self.agents, self.chats];
-        self.tpm.is_some() || counts.iter().any(Option::is_some)
+        let things = [
+            self.keys,
+            self.gpus,
+            self.agents,
+            self.chats,
+            self.files,
+            self.files_gib,
+        ];
+        let tokens = [self.tpm, self.batch_tokens];
+        self.rpm.is_some() || tokens.iter().any(Option::is_some) || things.iter().any(Option::is_some)
     }
 }
 
@@ -377,6 +411,9 @@ impl From<AccountWish> for AccountChange {
             gpus: wish.gpus.map(NewLimit::own),
             agents: wish.agents.map(NewLimit::own),
             chats: wish.chats.map(NewLimit::own),
+            files: wish.files.map(NewLimit::own),
+            files_gib: wish.files_gib.map(NewLimit::own),
+            batch_tokens: wish.batch_tokens.map(NewLimit::own),
             test_clock: None,
         }
     }

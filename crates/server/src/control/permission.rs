@@ -93,7 +93,7 @@ fn wanted(command: &Command) -> Vec<Permission> {
     match command {
         Command::ChangeAccount { change, .. } => of_change(change),
         Command::CreateAccount { .. } | Command::AdvanceClock { .. } => vec![Permission::Accounts],
-        Command::CreateKey { .. } | Command::SetCompat { .. } | Command::RevokeKey { .. } => {
+        Command::CreateKey { .. } | Command::ChangeKey { .. } | Command::RevokeKey { .. } => {
             vec![Permission::Keys]
         }
         Command::Grant { .. } | Command::RefundGrant { .. } => vec![Permission::Grants],
@@ -114,6 +114,8 @@ fn wanted(command: &Command) -> Vec<Permission> {
         | Command::ShowAccount { .. }
         | Command::ListKeys { .. }
         | Command::ListLots { .. }
+        | Command::ListBatches { .. }
+        | Command::ShowBatch { .. }
         | Command::ShowBalance { .. }
         | Command::ListPlans
         | Command::ListSubscriptions { .. }

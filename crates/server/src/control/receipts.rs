@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tollgate_billing::audit::arithmetic::{PriceList, Split};
+use tollgate_billing::audit::arithmetic::{Cost, Line, PriceList, Split};
 use tollgate_billing::chain::ChainFollower;
 use tollgate_billing::{AuditReport, Scope, audit_ledger};
 use tollgate_storage::audit::{LedgerAccount, Leg, TransferRow, TransferSubject};
 use tollgate_storage::report::{Span, TransferPlace};
-use tollgate_storage::{Link, UsageRow};
+use tollgate_storage::{Link, UsagePart, UsageRow};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, HoldId, PriceVersion, RequestId, Timestamp};
 
@@ -107,7 +107,10 @@ pub struct ReceiptView {
     pub lines: Vec<ReceiptLine>,
     /// Σ tokens × price, in nano-credits for 1,000,000.
     pub sum: String,
-    /// The sum divided by 1,000,000 and rounded up to whole nano-credits.
+    /// What several models did, each by its own prices; none of a call that one model did.
+    #[serde(default)]
+    pub parts: Vec<ReceiptPart>,
+    /// The sum divided by 1,000,000 and rounded up to whole nano-credits, and what the parts cost.
     pub cost: Credits,
     /// What was held of credits.
     pub held_credits: Credits,
@@ -129,6 +132,25 @@ pub struct ReceiptView {
     pub transfers: Vec<TransferView>,
     /// Whether the books say the same.
     pub matches: bool,
+}
+
+/// What one model did of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiptPart {
+    /// What it is, such as `scene 3`.
+    pub name: String,
+    /// The model.
+    pub model: String,
+    /// Which prices applied.
+    pub price_version: String,
+    /// Tokens that a prompt must exceed for the prices of long ones, when this one did.
+    pub long_prompt_above: Option<u64>,
+    /// What was consumed, class by class.
+    pub lines: Vec<ReceiptLine>,
+    /// Σ tokens × price, in nano-credits for 1,000,000.
+    pub sum: String,
+    /// The sum divided by 1,000,000 and rounded up to whole nano-credits.
+    pub cost: Credits,
 }
 
 /// A class of tokens in a receipt.
@@ -186,19 +208,13 @@ pub(super) async fn receipt(domains: &Domains, request: RequestId) -> Result<Rec
     let row = storage.usage.of_request(request).await.map_err(Error::internal)?;
     let row =
         row.ok_or_else(|| Error::new(ErrorCode::NotFound, "There is no such call, or it still runs."))?;
-    let record = storage
-        .prices
-        .get(row.price_version)
-        .await
-        .map_err(Error::internal)?;
-    let prices = record
-        .map(|record| PriceList::of(&record.prices))
-        .ok_or_else(|| {
-            Error::new(
-                ErrorCode::NotFound,
-                "The prices of the call are not recorded: see `tollgate ledger audit`.",
-            )
-        })?;
+    let own = prices(domains, row.price_version).await?.cost(&row.usage);
+    let parts = storage.usage.parts(row.account, row.id).await;
+    let mut priced = Vec::new();
+    for part in parts.map_err(Error::internal)? {
+        let cost = prices(domains, part.price_version).await?.cost(&part.usage);
+        priced.push((part, cost));
+    }
     let before = TransferPlace {
         entry: row.id.as_u128().wrapping_sub(1),
         leg: Leg::RefundAllowance,
@@ -210,33 +226,47 @@ pub(super) async fn receipt(domains: &Domains, request: RequestId) -> Result<Rec
         .await;
     let mut legs = page.map_err(Error::internal)?;
     legs.retain(|leg| leg.subject == TransferSubject::Hold(row.id));
-    Ok(receipt_of(&row, &prices, &legs))
+    Ok(receipt_of(&row, &own, &priced, &legs))
 }
 
-fn receipt_of(row: &UsageRow, prices: &PriceList, legs: &[TransferRow]) -> ReceiptView {
+async fn prices(domains: &Domains, version: PriceVersion) -> Result<PriceList, Error> {
+    let record = domains
+        .storage
+        .prices
+        .get(version)
+        .await
+        .map_err(Error::internal)?;
+    let not_recorded = || {
+        let message = "The prices of the call are not recorded: see `tollgate ledger audit`.";
+        Error::new(ErrorCode::NotFound, message)
+    };
+    record
+        .map(|record| PriceList::of(&record.prices))
+        .ok_or_else(not_recorded)
+}
+
+fn receipt_of(row: &UsageRow, own: &Cost, parts: &[(UsagePart, Cost)], legs: &[TransferRow]) -> ReceiptView {
     let moved = |leg| {
         let of_leg = legs.iter().filter(|transfer| transfer.leg == leg);
         of_leg
             .map(|transfer| i128::from(transfer.amount.nanos()))
             .sum::<i128>()
     };
-    let cost = prices.cost(&row.usage);
+    let cost = own.cost + parts.iter().map(|(_, cost)| cost.cost).sum::<i128>();
     let (held_credits, held_allowance) = (moved(Leg::Hold), moved(Leg::HoldAllowance));
-    let split = Split::of(cost.cost, held_credits, held_allowance);
+    let split = Split::of(cost, held_credits, held_allowance);
     let told = [row.charge, row.included, row.overrun].map(|amount| i128::from(amount.nanos()));
     let settled = [
         moved(Leg::Settle),
         moved(Leg::SettleIncluded),
         moved(Leg::Overrun),
     ];
-    let matches = told == [split.charge, split.included, split.overrun]
+    let costs_match = parts
+        .iter()
+        .all(|(part, cost)| i128::from(part.cost.nanos()) == cost.cost);
+    let matches = costs_match
+        && told == [split.charge, split.included, split.overrun]
         && settled == [split.paid, split.included, split.overrun];
-    let lines = cost.lines.iter().map(|line| ReceiptLine {
-        class: line.class.as_str().to_owned(),
-        tokens: line.quantity,
-        price: credits(line.price),
-        product: line.product.to_string(),
-    });
     ReceiptView {
         account_id: row.account,
         id: row.id,
@@ -248,10 +278,11 @@ fn receipt_of(row: &UsageRow, prices: &PriceList, legs: &[TransferRow]) -> Recei
         outcome: row.outcome.as_str().to_owned(),
         estimated: row.estimated,
         price_version: row.price_version.to_string(),
-        long_prompt_above: cost.long_above,
-        lines: lines.collect(),
-        sum: cost.sum.to_string(),
-        cost: credits(cost.cost),
+        long_prompt_above: own.long_above,
+        lines: lines_of(own),
+        sum: own.sum.to_string(),
+        parts: parts.iter().map(receipt_part).collect(),
+        cost: credits(cost),
         held_credits: credits(held_credits),
         held_allowance: credits(held_allowance),
         plan_name: row.plan.as_ref().map(|plan| plan.name.to_string()),
@@ -266,6 +297,28 @@ fn receipt_of(row: &UsageRow, prices: &PriceList, legs: &[TransferRow]) -> Recei
             .collect(),
         matches,
     }
+}
+
+fn receipt_part((part, cost): &(UsagePart, Cost)) -> ReceiptPart {
+    ReceiptPart {
+        name: part.name.to_string(),
+        model: part.model.to_string(),
+        price_version: part.price_version.to_string(),
+        long_prompt_above: cost.long_above,
+        lines: lines_of(cost),
+        sum: cost.sum.to_string(),
+        cost: credits(cost.cost),
+    }
+}
+
+fn lines_of(cost: &Cost) -> Vec<ReceiptLine> {
+    let line = |line: &Line| ReceiptLine {
+        class: line.class.as_str().to_owned(),
+        tokens: line.quantity,
+        price: credits(line.price),
+        product: line.product.to_string(),
+    };
+    cost.lines.iter().map(line).collect()
 }
 
 /// Follows the chains of an export, transfer by transfer, in any order.

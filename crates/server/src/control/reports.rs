@@ -1,6 +1,7 @@
 //! Reports: pages of the books for exports, and statements.
 
 use tollgate_billing::statement::{self, Month, Position};
+use tollgate_catalog::composition_version;
 use tollgate_storage::audit::Leg;
 use tollgate_storage::report::{Span, TransferPlace};
 use tollgate_storage::{UsageFilter, UsagePage};
@@ -56,7 +57,16 @@ pub(super) async fn usage(
     let limit = limit.unwrap_or(PAGE);
     let page = UsagePage { after, limit };
     let rows = domains.storage.usage.list(account, filter, page).await;
-    Ok(rows.map_err(Error::internal)?.iter().map(UsageView::of).collect())
+    let mut views = Vec::new();
+    for row in &rows.map_err(Error::internal)? {
+        // Only compositions have parts that could be asked for.
+        let parts = match row.price_version == composition_version() {
+            true => domains.storage.usage.parts(account, row.id).await,
+            false => Ok(Vec::new()),
+        };
+        views.push(UsageView::of(row, &parts.map_err(Error::internal)?));
+    }
+    Ok(views)
 }
 
 /// The statement of a month.

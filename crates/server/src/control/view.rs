@@ -5,6 +5,8 @@ pub mod prices;
 pub mod providers;
 mod recorded;
 
+use std::collections::BTreeMap;
+
 use super::receipts::{LedgerAuditView, ReceiptView};
 use serde::{Deserialize, Serialize};
 use tollgate_billing::{CheckReport, Plan};
@@ -12,7 +14,7 @@ use tollgate_storage::audit::{TransferRow, TransferSubject};
 use tollgate_storage::report::ChargeSum;
 use tollgate_storage::{
     Account, AccountState, Balance, Key, KeyState, Lot, ProviderSubscription, Subscription,
-    SubscriptionEvent, UsageRow,
+    SubscriptionEvent, UsagePart, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId, SubscriptionId, Timestamp, Unit};
@@ -24,6 +26,7 @@ use providers::ProviderView;
 use admin::{AdminView, AuditView, CreatedAdminView, MemberView};
 
 use super::alerts::{AlertView, NoticeView};
+use super::batches::BatchView;
 use super::top_ups::{AutoView, PageView, TopUpView};
 
 /// An answer.
@@ -62,6 +65,10 @@ pub enum Reply {
     Notices(Vec<NoticeView>),
     /// It was done; there is nothing to tell.
     Done,
+    /// Batches.
+    Batches(Vec<BatchView>),
+    /// A batch.
+    Batch(Box<BatchView>),
     /// Plans.
     Plans(Vec<PlanView>),
     /// A subscription, with what happened to it where that was asked for.
@@ -126,6 +133,15 @@ pub struct AccountView {
     pub agents: Option<u32>,
     /// Saved chats; null for the default. Nothing counts them yet.
     pub chats: Option<u32>,
+    /// Files that are kept; null for the default.
+    #[serde(default)]
+    pub files: Option<u32>,
+    /// GiB of all of them together; null for the default.
+    #[serde(default)]
+    pub files_gib: Option<u32>,
+    /// Tokens that its unfinished batches may consume together; null for the default.
+    #[serde(default)]
+    pub batch_tokens: Option<u64>,
     /// By how many seconds its test clock is ahead, where it has one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub test_clock: Option<u64>,
@@ -152,6 +168,9 @@ impl AccountView {
             gpus: account.limits.gpus,
             agents: account.limits.agents,
             chats: account.limits.chats,
+            files: account.limits.files,
+            files_gib: account.limits.files_gib,
+            batch_tokens: account.limits.batch_tokens,
             test_clock: account.test_clock.map(|ahead| ahead.as_secs()),
             created_at: account.created_at.to_rfc3339(),
             balance: None,
@@ -320,6 +339,9 @@ pub struct KeyView {
     /// `live` or `test`.
     #[serde(default)]
     pub mode: String,
+    /// Whether pictures are waited for, unless the request says otherwise.
+    #[serde(default)]
+    pub sync: bool,
     /// `active`, `expired`, or `revoked`, which an expired key can be, too.
     pub state: String,
     /// RFC 3339.
@@ -344,6 +366,7 @@ impl KeyView {
             last4: key.last4.clone(),
             compat: key.compat.as_str().to_owned(),
             mode: key.mode.as_str().to_owned(),
+            sync: key.sync,
             state: state.to_owned(),
             created_at: key.created_at.to_rfc3339(),
             expires_at: key.expires_at.map(|at| at.to_rfc3339()),
@@ -664,11 +687,48 @@ pub struct UsageView {
     pub audio_microseconds: u64,
     /// Characters that were spoken.
     pub characters: u64,
+    /// What each model did, when several did: their costs make `cost` and `overrun` together.
+    #[serde(default)]
+    pub parts: Vec<UsagePartView>,
+}
+
+/// What one model did of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UsagePartView {
+    /// What it is, such as `script` or `scene 3`.
+    pub name: String,
+    /// The model.
+    pub model: String,
+    /// Which upstream served.
+    pub provider: String,
+    /// What it consumed, by class; what is not named is zero.
+    pub usage: BTreeMap<String, u64>,
+    /// What that costs.
+    #[schema(value_type = String)]
+    pub cost: Credits,
+    /// Names the prices that applied.
+    pub price_version: String,
+}
+
+impl UsagePartView {
+    fn of(part: &UsagePart) -> Self {
+        let classes = part.usage.iter();
+        Self {
+            name: part.name.to_string(),
+            model: part.model.to_string(),
+            provider: part.provider.to_string(),
+            usage: classes
+                .map(|(unit, count)| (unit.as_str().to_owned(), count))
+                .collect(),
+            cost: part.cost,
+            price_version: part.price_version.to_string(),
+        }
+    }
 }
 
 impl UsageView {
-    /// A usage row.
-    pub fn of(row: &UsageRow) -> Self {
+    /// A usage row with its parts.
+    pub fn of(row: &UsageRow, parts: &[UsagePart]) -> Self {
         Self {
             account_id: row.account,
             id: row.id,
@@ -702,6 +762,7 @@ impl UsageView {
             video_microseconds: row.usage.get(Unit::Video),
             audio_microseconds: row.usage.get(Unit::Audio),
             characters: row.usage.get(Unit::Character),
+            parts: parts.iter().map(UsagePartView::of).collect(),
         }
     }
 }

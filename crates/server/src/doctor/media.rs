@@ -51,9 +51,12 @@ pub fn programs() -> Finding {
     const WHAT: &str = "films";
     let missing = Tools::find().missing();
     if missing.is_empty() {
-        return Finding::fine(WHAT, "the programs for films and speech are installed");
+        return Finding::fine(
+            WHAT,
+            "the programs for films and speech and the font of captions are installed",
+        );
     }
-    let names: Vec<&str> = missing.iter().map(|one| one.program.as_str()).collect();
+    let names: Vec<&str> = missing.iter().map(|one| one.name).collect();
     let remedies: Vec<&str> = missing.iter().map(|one| one.advice).collect();
     let what = format!(
         "{} not found: without it some films are not made",

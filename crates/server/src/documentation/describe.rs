@@ -42,11 +42,19 @@ pub(super) const BODIES: &[(&str, &str)] = &[
         r#"{"model": "sim/video", "prompt": "A fox in the snow.", "duration": 2}"#,
     ),
     (
+        "compose_video",
+        r#"{"mode": "plan", "topic": "The lamp of a lighthouse must never go out.", "scenes": 3}"#,
+    ),
+    (
         "create_video",
         r#"{"model": "sim/video", "prompt": "A fox in the snow.", "seconds": "4", "size": "640x360"}"#,
     ),
     ("remix_video", r#"{"prompt": "The same fox in the rain."}"#),
     ("create_moderation", r#"{"input": ["How are you today?"]}"#),
+    (
+        "create_decisions",
+        r#"{"model": "sim/decide", "state": {"message": "I was charged twice."}, "questions": {"refund": {"type": "noul", "instructions": "Does the message ask for money back?"}, "team": {"type": "choice", "instructions": "Who answers it?", "criteria": {"billing": "Payments", "tech": null}}}}"#,
+    ),
     (
         "create_response",
         r#"{"model": "sim/chat", "input": "Say hello."}"#,
@@ -88,6 +96,14 @@ pub(super) const BODIES: &[(&str, &str)] = &[
         r#"{"model": "sim/embeddings", "input": ["A red fox.", "A brown bear."], "dimensions": 4}"#,
     ),
     (
+        "create_message_batch",
+        r#"{"requests": [{"custom_id": "first", "params": {"model": "sim/chat", "max_tokens": 100, "messages": [{"role": "user", "content": "Say hello."}]}}]}"#,
+    ),
+    (
+        "create_batch",
+        r#"{"input_file_id": "file-00000000000000000000000000000000", "endpoint": "/v1/chat/completions", "completion_window": "24h"}"#,
+    ),
+    (
         "create_speech",
         r#"{"model": "sim/speech", "input": "Good morning, harbour.", "voice": "alloy"}"#,
     ),
@@ -117,13 +133,17 @@ const BOUNDED: &[&str] = &[
     "embed_content",
     "batch_embed_contents",
     "create_embeddings",
+    "create_decisions",
     "create_speech",
     "create_transcription",
+    "create_batch",
+    "create_message_batch",
     "create_quote",
     "create_video",
     "remix_video",
     "generate_images",
     "generate_video",
+    "compose_video",
 ];
 
 /// On which answers a header is found.

@@ -197,10 +197,32 @@ fn examples_are_valid_requests() {
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["prompt"].is_string(), "{body}");
             }
+            "compose_video" => {
+                // What the room accepts is tested there; this is the shape of every such request.
+                let body: serde_json::Value = serde_json::from_str(body).unwrap();
+                assert!(body["mode"].is_string() && body["topic"].is_string(), "{body}");
+            }
+            "create_decisions" => {
+                tollgate_formats::decisions::read(body.as_bytes()).unwrap();
+            }
             "create_speech" => {
                 // What the room accepts is tested there; this is the shape of every such request.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["input"].is_string() && body["voice"].is_string(), "{body}");
+            }
+            "create_message_batch" => {
+                // What the room accepts is tested there; this is the shape of every such request.
+                let body: serde_json::Value = serde_json::from_str(body).unwrap();
+                let request = &body["requests"][0];
+                assert!(
+                    request["custom_id"].is_string() && request["params"].is_object(),
+                    "{body}"
+                );
+            }
+            "create_batch" => {
+                // What the room accepts is tested there; this is the shape of every such request.
+                let body: serde_json::Value = serde_json::from_str(body).unwrap();
+                assert!(body["input_file_id"].is_string(), "{body}");
             }
             "create_moderation" => {
                 // What the room accepts is tested there; this is the shape of every such request.

@@ -3,6 +3,7 @@
 mod accounts;
 mod audit;
 mod bad_input;
+mod batches;
 mod members;
 mod prices;
 mod roles;

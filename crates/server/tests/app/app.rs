@@ -12,14 +12,13 @@ use axum::response::Response;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+use tollgate_accounts::KeyWish;
 use tollgate_server::assemble::{assemble, http_client};
 use tollgate_server::config::env::Environment;
 use tollgate_server::listen::App;
 use tollgate_server::wiring::{Domains, Services};
 use tollgate_server::{Config, Flags, reload, serve, wiring};
-use tollgate_storage::{
-    Account, AccountState, Balance, Compat, FileSource, Grant, KeyMode, Limits, LotTerms, Storage,
-};
+use tollgate_storage::{Account, AccountState, Balance, FileSource, Grant, Limits, LotTerms, Storage};
 use tollgate_testkit::upstream::{FakeUpstream, ReceivedRequest};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
@@ -36,7 +35,7 @@ pub struct Scene {
     admin: Router,
     pub upstream: FakeUpstream,
     pub domains: Arc<Domains>,
-    services: Services,
+    pub services: Services,
     flags: Flags,
     _data: TempDir,
 }
@@ -114,7 +113,7 @@ impl Scene {
             self.domains.storage.ledger.grant(grant).await.unwrap();
         }
         let keys = &self.domains.keys;
-        let made = keys.create(id, "test", KeyMode::Live, Compat::Strict, None).await;
+        let made = keys.create(id, KeyWish::plain("test")).await;
         let key = made.unwrap().1.reveal().to_owned();
         Tenant { id, key }
     }

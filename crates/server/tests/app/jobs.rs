@@ -68,6 +68,7 @@ fn end(work: &Work, status: JobStatus, charge: i64, outcome: Outcome) -> Box<Job
             first_at: None,
             ended_at: START,
         },
+        parts: Vec::new(),
         events: Vec::new(),
     })
 }

@@ -5,6 +5,7 @@
 
 mod admin;
 mod app;
+mod compositions;
 mod files;
 mod holds;
 mod jobs;

@@ -12,12 +12,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tollgate_accounts::{Pepper, Vault, WebhookSecrets};
 use tollgate_jobs::webhooks::{PATIENCE as LONGEST_POST, References};
-use tollgate_jobs::{JobRenderer, Jobs, Webhooks};
+use tollgate_jobs::{JobRenderer, Jobs, Record, Webhooks};
 use tollgate_providers::egress::{Allowed, SystemResolver};
 use tollgate_providers::{EgressClient, EgressSettings, HttpClient, HttpSettings};
 use tollgate_storage::{Delivery, DeliveryState, Job, NewJob, NoFiles};
@@ -209,7 +209,10 @@ async fn the_end_of_a_job_is_told_once_and_signed() {
         assert_signed(&posts[0], &secret.reveal());
         assert_eq!(ids(&posts), [id.to_string().replace("job_", "evt_")]);
         let expected = json!({
+            "id": ids(&posts)[0],
+            "object": "event",
             "type": "job.completed",
+            "created_at": 1_795_181_400,
             "timestamp": "2026-11-20T13:30:00Z",
             "data": {
                 "job_id": id,
@@ -428,12 +431,15 @@ struct Even(std::sync::Mutex<bool>);
 
 #[async_trait]
 impl JobRenderer for Even {
-    async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<Value>> {
+    async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<Record>> {
         let number = job.terms.id.as_u128();
         let failed_before = std::mem::replace(&mut *self.0.lock().unwrap(), true);
         match (number % 2, failed_before) {
             (0, false) => Err(tollgate_storage::StorageError::not_found("a picture")),
-            (0, true) => Ok(Some(json!({"id": number.to_string(), "pages": 3}))),
+            (0, true) => Ok(Some(Record {
+                event: "page.ready".into(),
+                data: json!({"id": number.to_string(), "pages": 3}),
+            })),
             _ => Ok(None),
         }
     }
@@ -452,7 +458,10 @@ async fn what_is_told_is_written_by_whoever_knows_the_kind() {
     told.until(id, |found| found.state == DeliveryState::Delivered)
         .await;
     let body = told.posts(HOOK)[0].json().unwrap();
-    assert_eq!(body["data"], json!({"id": "2", "pages": 3}));
+    assert_eq!(
+        (&body["type"], &body["data"]),
+        (&json!("page.ready"), &json!({"id": "2", "pages": 3}))
+    );
     let other = told.end(3, HOOK).await;
     told.until(other, |found| found.state == DeliveryState::Delivered)
         .await;

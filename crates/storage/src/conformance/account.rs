@@ -23,6 +23,9 @@ pub async fn create_then_get(factory: Factory) {
             gpus: Some(1),
             agents: Some(2),
             chats: Some(u32::MAX),
+            files: Some(0),
+            files_gib: Some(u32::MAX),
+            batch_tokens: Some(u64::MAX),
         },
         test_clock: Some(Duration::from_micros(7)),
         created_at: super::samples::at(7),
@@ -121,6 +124,12 @@ pub async fn changes_are_of_what_is_said(factory: Factory) {
             ..none.clone()
         },
         AccountChange {
+            files: Some(Some(4)),
+            files_gib: Some(Some(5)),
+            batch_tokens: Some(Some(u64::MAX)),
+            ..none.clone()
+        },
+        AccountChange {
             rpm: Some(None),
             keys: Some(None),
             state: Some(AccountState::Active),
@@ -131,6 +140,9 @@ pub async fn changes_are_of_what_is_said(factory: Factory) {
             gpus: Some(None),
             agents: Some(None),
             chats: Some(None),
+            files: Some(None),
+            files_gib: Some(None),
+            batch_tokens: Some(None),
             ..none
         },
     ];

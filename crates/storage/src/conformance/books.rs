@@ -8,8 +8,8 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp
 use crate::audit::{
     AuditVisitor, LedgerAccount, LedgerBalance, Leg, OpenHold, OpenLease, TransferRow, TransferSubject,
 };
-use crate::usage::UsageRow;
-use crate::{Chain, Link, Lot, Refund, Storage};
+use crate::usage::{UsagePart, UsageRow};
+use crate::{Chain, ChargedLine, Link, Lot, Refund, Storage};
 
 /// One tenant's book.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,10 +26,14 @@ pub struct Book {
     pub holds: Vec<OpenHold>,
     /// Transfers in order of subject and leg.
     pub transfers: Vec<TransferRow>,
+    /// Parts of usage rows, in order of row and number.
+    pub parts: Vec<(HoldId, UsagePart)>,
     /// Usage rows in order of id.
     pub usage: Vec<UsageRow>,
     /// Refunds in order of id.
     pub refunds: Vec<Refund>,
+    /// Lines of batches.
+    pub lines: Vec<ChargedLine>,
 }
 
 impl Book {
@@ -148,7 +152,23 @@ impl AuditVisitor for Books {
         let row = book.usage.last().map(|row| row.id.as_u128());
         assert!(before <= Some(entry), "{transfer:?} comes behind {before:?}");
         assert!(row < Some(entry), "{transfer:?} comes behind a later usage row");
+        let part = book.parts.last().map(|(row, _)| row.as_u128());
+        assert!(part < Some(entry), "{transfer:?} comes behind a later part");
         book.transfers.push(transfer);
+    }
+
+    fn part(&mut self, row: HoldId, part: &UsagePart) {
+        let book = self.open_book();
+        let before = book.parts.last().map(|(row, part)| (*row, part.number));
+        assert!(before < Some((row, part.number)), "{part:?} of {row} comes late");
+        let transfer = book.transfers.last().map(|row| row.subject.entry());
+        assert!(
+            transfer <= Some(row.as_u128()),
+            "{part:?} comes behind later transfers"
+        );
+        let usage = book.usage.last().map(|row| row.id);
+        assert!(usage < Some(row), "{part:?} comes behind its usage row");
+        book.parts.push((row, part.clone()));
     }
 
     fn usage(&mut self, row: &UsageRow) {
@@ -159,7 +179,18 @@ impl AuditVisitor for Books {
             before <= Some(row.id.as_u128()),
             "{row:?} comes behind later transfers"
         );
+        let part = book.parts.last().map(|(row, _)| *row);
+        assert!(part <= Some(row.id), "{row:?} comes behind later parts");
         book.usage.push(row.clone());
+    }
+
+    fn line(&mut self, line: &ChargedLine) {
+        let book = self.open_book();
+        assert!(
+            book.transfers.is_empty() && book.usage.is_empty(),
+            "lines come before rows"
+        );
+        book.lines.push(*line);
     }
 
     fn refund(&mut self, refund: &Refund) {

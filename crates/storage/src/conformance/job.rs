@@ -9,7 +9,7 @@ use super::samples::{START, at, at_once, funded, hold, kind, nanos, settlement, 
 use super::{Books, Factory};
 use crate::{
     Balance, HoldOutcome, Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobError, JobFilter, JobLease,
-    JobStep, LeasedJob, LedgerAccount, NewJob, NewJobEvent, Storage, StorageErrorKind,
+    JobSearch, JobStep, LeasedJob, LedgerAccount, NewJob, NewJobEvent, Storage, StorageErrorKind,
 };
 
 pub(super) fn job(number: u128) -> NewJob {
@@ -79,6 +79,7 @@ pub(super) fn end(job: &Job, status: JobStatus, charge: i64) -> JobEnd {
         result: Some(b"a picture".to_vec()),
         error: None,
         settlement: settlement(&hold, charge),
+        parts: Vec::new(),
         events: Vec::new(),
     }
 }
@@ -231,10 +232,81 @@ pub async fn listed_in_pages(factory: Factory) {
         .await,
         [3, 2, 1]
     );
+    let after = Some(JobId::from_u128(2));
+    assert_eq!(
+        list(JobFilter { after, ..all.clone() }, 2).await,
+        [4, 3],
+        "those next to it"
+    );
+    let between = JobFilter {
+        before,
+        after,
+        ..all.clone()
+    };
+    assert_eq!(list(between, 9).await, [3]);
     let kind = Some("image.generation".to_owned());
     assert_eq!(list(JobFilter { kind, ..all.clone() }, 9).await, [4, 3, 2, 1]);
     let status = Some(JobStatus::Cancelled);
     assert_eq!(list(JobFilter { status, ..all }, 9).await, [3]);
+}
+
+/// Operators find jobs of any account, by what they know of them.
+pub async fn found_in_every_account(factory: Factory) {
+    let storage = factory.open().await;
+    let (account, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 100).await);
+    accept(&storage, 1, account).await;
+    accept(&storage, 2, other).await;
+    let mut video = job(3);
+    video.kind = Arc::from("video.generation");
+    accept_as(&storage, video, account).await;
+    let found = async |search: JobSearch, limit| -> Vec<u128> {
+        let jobs = storage.jobs.search(search, limit).await.unwrap();
+        jobs.iter().map(|job| job.terms.id.as_u128()).collect()
+    };
+    let all = JobSearch::default();
+    assert_eq!(found(all.clone(), 9).await, [3, 2, 1]);
+    assert_eq!(found(all.clone(), 2).await, [3, 2]);
+    let of = |number| Some(JobId::from_u128(number));
+    for (search, expected) in [
+        (
+            JobSearch {
+                account: Some(account),
+                ..all.clone()
+            },
+            &[3, 1][..],
+        ),
+        (
+            JobSearch {
+                kind: Some("image.generation".to_owned()),
+                ..all.clone()
+            },
+            &[2, 1],
+        ),
+        (
+            JobSearch {
+                before: of(2),
+                ..all.clone()
+            },
+            &[1],
+        ),
+        (
+            JobSearch {
+                id: of(2),
+                ..all.clone()
+            },
+            &[2],
+        ),
+        (
+            JobSearch {
+                id: of(2),
+                account: Some(account),
+                ..all
+            },
+            &[],
+        ),
+    ] {
+        assert_eq!(found(search.clone(), 9).await, expected, "{search:?}");
+    }
 }
 
 /// A job is leased once, until its lease is over; then the next has it, knows of the death, and the first is refused.
@@ -613,6 +685,47 @@ pub async fn swept_when_it_ended_long_ago(factory: Factory) {
         storage.jobs.sweep(ages, 10).await.unwrap(),
         1,
         "what has not ended is kept"
+    );
+    assert_eq!(Books::read(&storage).await, before);
+}
+
+/// A job that has ended is forgotten when its owner says so, and the books are as they were; another's is not there.
+pub async fn forgotten_once_it_has_ended(factory: Factory) {
+    let storage = factory.open().await;
+    let (account, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 100).await);
+    accept(&storage, 1, account).await;
+    let told = NewJob {
+        webhook: Some(b"https://example.com/".to_vec()),
+        ..job(2)
+    };
+    accept_as(&storage, told, account).await;
+    let [first, second] = [1, 2].map(JobId::from_u128);
+    assert_eq!(
+        kind(storage.jobs.forget(account, first).await),
+        StorageErrorKind::Conflict,
+        "nobody has begun it"
+    );
+    let leased = leases(&storage, claim(1, 10)).await;
+    assert_eq!(
+        kind(storage.jobs.forget(account, first).await),
+        StorageErrorKind::Conflict,
+        "it is carried out"
+    );
+    for leased in &leased {
+        let completed = end(&leased.job, JobStatus::Completed, 7);
+        storage.jobs.finish(leased.lease, completed).await.unwrap();
+    }
+    let before = Books::read(&storage).await;
+    assert!(!storage.jobs.forget(other, first).await.unwrap());
+    assert_eq!(get(&storage, account, 1).await.status, JobStatus::Completed);
+    assert!(storage.jobs.forget(account, first).await.unwrap());
+    assert!(!storage.jobs.forget(account, first).await.unwrap());
+    assert_eq!(storage.jobs.get(account, first).await.unwrap(), None);
+    assert!(kinds(&storage, account, 1, 0).await.is_empty());
+    assert_eq!(
+        kind(storage.jobs.forget(account, second).await),
+        StorageErrorKind::Conflict,
+        "somebody is still to be told"
     );
     assert_eq!(Books::read(&storage).await, before);
 }

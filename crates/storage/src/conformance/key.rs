@@ -5,7 +5,8 @@ use tollgate_types::{AccountId, KeyId};
 use super::Factory;
 use super::samples::{account, at, at_once, key, kind, warm_up};
 use crate::{
-    AccountChange, AccountState, Compat, Key, KeyMode, KeyOwner, KeyState, NewKey, StorageErrorKind,
+    AccountChange, AccountState, Compat, Key, KeyChange, KeyMode, KeyOwner, KeyState, NewKey,
+    StorageErrorKind,
 };
 
 fn prefix(number: u128) -> [u8; 16] {
@@ -21,6 +22,7 @@ pub async fn create_then_find(factory: Factory) {
     full.key.name = "production — \"Zoë\"".to_owned();
     full.key.mode = KeyMode::Test;
     full.key.compat = Compat::Lenient;
+    full.key.sync = true;
     full.key.expires_at = Some(at(60));
     storage.keys.create(plain.clone()).await.unwrap();
     storage.keys.create(full.clone()).await.unwrap();
@@ -31,6 +33,9 @@ pub async fn create_then_find(factory: Factory) {
         gpus: Some(Some(6)),
         agents: Some(Some(7)),
         chats: Some(Some(8)),
+        files: Some(Some(9)),
+        files_gib: Some(Some(10)),
+        batch_tokens: Some(Some(11)),
         ..AccountChange::default()
     };
     let changed = storage.accounts.change(account(1).id, change).await;
@@ -52,24 +57,32 @@ pub async fn unknown_digest_finds_nothing(factory: Factory) {
     }
 }
 
-/// How lenient a key is can be changed as often as one likes; nothing else about it changes.
-pub async fn compat_is_changed(factory: Factory) {
+/// A key can be changed as often as one likes; what is not said stays.
+pub async fn is_changed(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
     let mut expected = key(1, account(1).id);
     storage.keys.create(expected.clone()).await.unwrap();
-    for compat in [Compat::Lenient, Compat::Lenient, Compat::Strict] {
-        let changed = storage
-            .keys
-            .set_compat(KeyId::from_u128(1), compat)
-            .await
-            .unwrap();
-        expected.key.compat = compat;
+    for (compat, sync) in [
+        (Some(Compat::Lenient), None),
+        (Some(Compat::Lenient), Some(true)),
+        (None, Some(true)),
+        (Some(Compat::Strict), None),
+        (None, Some(false)),
+        (None, None),
+    ] {
+        let change = KeyChange { compat, sync };
+        let changed = storage.keys.change(KeyId::from_u128(1), change).await.unwrap();
+        expected.key.compat = compat.unwrap_or(expected.key.compat);
+        expected.key.sync = sync.unwrap_or(expected.key.sync);
         assert_eq!(changed, expected.key);
         let found = storage.keys.find(prefix(1)).await.unwrap().unwrap();
         assert_eq!(found.key, expected.key);
     }
-    let missing = storage.keys.set_compat(KeyId::from_u128(2), Compat::Strict).await;
+    let missing = storage
+        .keys
+        .change(KeyId::from_u128(2), KeyChange::default())
+        .await;
     assert_eq!(kind(missing), StorageErrorKind::NotFound);
 }
 

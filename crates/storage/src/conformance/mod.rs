@@ -18,10 +18,12 @@ pub mod account;
 pub mod admin;
 pub mod audit;
 pub mod audit_log;
+pub mod batch;
 pub mod blob;
 pub mod concurrency;
 pub mod counter;
 pub mod engine;
+pub mod file;
 pub mod grant;
 pub mod hold;
 pub mod idempotency;
@@ -32,6 +34,7 @@ pub mod media;
 pub mod member;
 pub mod notice;
 pub mod open_hold;
+pub mod part;
 pub mod plan;
 pub mod price;
 pub mod provider_subscription;
@@ -92,7 +95,7 @@ macro_rules! conformance_tests {
         $crate::conformance_tests! { @each $run;
             account: create_then_get, create_twice_is_a_conflict, list_pages_in_order_of_id, changes_are_of_what_is_said,
                 changes_at_once_are_all_kept, test_clocks_go_forward, unknown_account_is_not_found;
-            key: create_then_find, unknown_digest_finds_nothing, compat_is_changed, revoked_and_suspended_are_found, list_is_of_one_account,
+            key: create_then_find, unknown_digest_finds_nothing, is_changed, revoked_and_suspended_are_found, list_is_of_one_account,
                 unknown_account_is_not_found, same_id_or_digest_is_a_conflict, quota_counts_keys_not_revoked, own_limit_replaces_the_quota,
                 quota_holds_under_concurrency, first_revocation_stays, unknown_key_is_not_found;
             price: recorded_then_read, recorded_stays_as_it_is, unknown_version_is_none, newest_change_is_in_force,
@@ -106,6 +109,9 @@ macro_rules! conformance_tests {
                 chain_is_read_up_to_its_bytes, circle_ends, deleted_once, expired_is_gone, sweep_deletes_what_expired;
             media: inserted_then_read, inserted_once, media_are_of_one_account, kept_longer_within_bounds,
                 forgotten_leaves_a_tombstone;
+            batch: begun_and_ended_once, written_under_its_lease, lines_are_of_the_books, deaths_count_in_a_row;
+            file: kept_then_read, ids_are_used_once, files_are_of_one_account, listed_in_pages, room_is_bounded,
+                the_last_room_is_given_once, deleted_is_gone_and_then_forgotten, begun_is_kept_or_left_over;
             idempotency: one_claim_is_first, answer_is_kept_for_the_same_request, released_key_is_claimed_anew,
                 abandoned_and_expired_claims_are_void, keys_are_of_one_account, sweep_deletes_what_expired;
             admin: create_then_find, names_ids_and_digests_are_used_once, first_revocation_stays;
@@ -165,12 +171,13 @@ macro_rules! books_conformance_tests {
                 call_without_a_row_is_not_found, survives_reopening, refunds_at_once_give_back_no_more,
                 purchase_is_taken_back, purchase_is_taken_back_in_parts, only_purchases_are_taken_back;
             job: accepted_with_its_hold, denied_keeps_nothing, same_id_is_a_conflict,
-                jobs_are_of_one_account, listed_in_pages, leased_by_one_at_a_time, renewed_leases_go_on,
-                released_jobs_wait_until_they_are_due, who_has_least_comes_first,
+                jobs_are_of_one_account, listed_in_pages, found_in_every_account, leased_by_one_at_a_time,
+                renewed_leases_go_on, released_jobs_wait_until_they_are_due, who_has_least_comes_first,
                 claims_at_once_share_nothing, steps_go_one_way, an_advance_is_whole,
                 finished_with_its_settlement, failed_with_its_reason, cancelled_before_it_was_begun,
                 expired_costs_nothing, events_follow_one_another, swept_when_it_ended_long_ago,
-                survives_reopening;
+                forgotten_once_it_has_ended, survives_reopening;
+            part: parts_end_with_their_job, parts_are_of_one_account, parts_outlive_their_job;
             webhook: due_when_its_job_has_ended, nobody_is_told_of_other_jobs, leased_by_one_at_a_time,
                 sent_again_until_it_arrives_or_is_given_up, who_has_least_comes_first, kept_until_it_is_told,
                 due_again_after_reopening, one_secret_after_another;
@@ -240,12 +247,15 @@ mod tests {
             ("grant", include_str!("grant.rs")),
             ("hold", include_str!("hold.rs")),
             ("idempotency", include_str!("idempotency.rs")),
+            ("batch", include_str!("batch.rs")),
+            ("file", include_str!("file.rs")),
             ("job", include_str!("job.rs")),
             ("key", include_str!("key.rs")),
             ("lot", include_str!("lot.rs")),
             ("media", include_str!("media.rs")),
             ("member", include_str!("member.rs")),
             ("open_hold", include_str!("open_hold.rs")),
+            ("part", include_str!("part.rs")),
             ("plan", include_str!("plan.rs")),
             ("price", include_str!("price.rs")),
             ("refund", include_str!("refund.rs")),

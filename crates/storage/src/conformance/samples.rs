@@ -83,6 +83,7 @@ pub(super) fn key(number: u128, account: AccountId) -> NewKey {
         last4: "wxyz".to_owned(),
         mode: KeyMode::Live,
         compat: Compat::Strict,
+        sync: false,
         state: KeyState::Active,
         created_at: START,
         expires_at: None,

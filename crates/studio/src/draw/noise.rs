@@ -15,29 +15,29 @@ fn unit(number: u64) -> f32 {
 
 /// A row of dice.
 #[derive(Clone, Debug)]
-pub(super) struct Chance {
+pub(crate) struct Chance {
     state: u64,
 }
 
 impl Chance {
     /// The row that this number begins.
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { state: mix(seed) }
     }
 
     /// The next number of 64 bits.
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.state)
     }
 
     /// A number between two.
-    pub(super) fn between(&mut self, low: f32, high: f32) -> f32 {
+    pub(crate) fn between(&mut self, low: f32, high: f32) -> f32 {
         low + (high - low) * unit(self.next())
     }
 
     /// True this often of 1.
-    pub(super) fn hits(&mut self, share: f32) -> bool {
+    pub(crate) fn hits(&mut self, share: f32) -> bool {
         unit(self.next()) < share
     }
 }

@@ -5,7 +5,7 @@ async fn what_is_installed_says_its_version() {
     let tools = Tools::find();
     let missing = tools.missing();
     assert!(missing.is_empty(), "{missing:?}");
-    assert!(tools.can_film() && tools.can_speak());
+    assert!(tools.can_film() && tools.can_speak() && tools.can_caption());
     let versions = tools.versions().await;
     for ((program, said), (expected, begins)) in versions.iter().zip([
         (Program::Ffmpeg, "ffmpeg version "),
@@ -28,19 +28,22 @@ async fn what_is_missing_is_said_with_what_to_do() {
     let tools = Tools::at(&ToolPaths {
         ffmpeg: Some(text),
         espeak: Some("/nowhere/espeak-ng".into()),
+        font: Some(folder.path().into()),
         ..ToolPaths::default()
     });
-    let advice: Vec<(Program, &str)> = tools
-        .missing()
-        .iter()
-        .map(|one| (one.program, one.advice))
-        .collect();
+    let advice: Vec<(&str, &str)> = tools.missing().iter().map(|one| (one.name, one.advice)).collect();
     let expected = [
-        (Program::Ffmpeg, "Install it: apt-get install ffmpeg"),
-        (Program::Espeak, "Install it: apt-get install espeak-ng"),
+        ("ffmpeg", "Install it: apt-get install ffmpeg"),
+        ("espeak-ng", "Install it: apt-get install espeak-ng"),
+        ("DejaVu Sans", "Install it: apt-get install fonts-dejavu-core"),
     ];
     assert_eq!(advice, expected);
-    assert!(!tools.can_film() && !tools.can_speak());
+    assert!(!tools.can_film() && !tools.can_speak() && !tools.can_caption());
+    let said = tools.font().unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "the font DejaVu Sans is not installed. Install it: apt-get install fonts-dejavu-core"
+    );
     let run = tools.run(Run::bare(Program::Espeak, PATIENCE)).await;
     let said = run.unwrap_err().to_string();
     assert_eq!(

@@ -66,6 +66,8 @@ pub struct Gateway {
     folder: TempDir,
     settings: Settings,
     database: Option<Arc<Database>>,
+    /// Which command it is: `serve` or `worker`.
+    role: &'static str,
     process: Option<Process>,
     address: SocketAddr,
 }
@@ -80,7 +82,7 @@ impl Gateway {
             Storage::Sqlite => None,
             Storage::Postgres => Some(Arc::new(Database::create().await)),
         };
-        Self::start_on(binary.as_ref(), options, database).await
+        Self::start_on(binary.as_ref(), "serve", options, database).await
     }
 
     /// Starts another node on the same PostgreSQL database, with a data directory of its own.
@@ -89,7 +91,17 @@ impl Gateway {
     /// When this one is not on PostgreSQL, or the other does not start.
     pub async fn start_node(&self, options: Options) -> Self {
         let database = self.database.clone().expect("only PostgreSQL has several nodes");
-        Self::start_on(&self.binary, options, Some(database)).await
+        Self::start_on(&self.binary, "serve", options, Some(database)).await
+    }
+
+    /// Starts a worker on the same PostgreSQL database, with a data directory of its own. It has an address for probes and metrics
+    /// alone.
+    ///
+    /// # Panics
+    /// When this one is not on PostgreSQL, or the worker does not start.
+    pub async fn start_worker(&self, options: Options) -> Self {
+        let database = self.database.clone().expect("only PostgreSQL has workers");
+        Self::start_on(&self.binary, "worker", options, Some(database)).await
     }
 
     /// Starts the first node on a database that is there already. Where the settings name another way to it, that is the one it takes.
@@ -101,10 +113,15 @@ impl Gateway {
         options: Options,
         database: Arc<Database>,
     ) -> Self {
-        Self::start_on(binary.as_ref(), options, Some(database)).await
+        Self::start_on(binary.as_ref(), "serve", options, Some(database)).await
     }
 
-    async fn start_on(binary: &Path, options: Options, database: Option<Arc<Database>>) -> Self {
+    async fn start_on(
+        binary: &Path,
+        role: &'static str,
+        options: Options,
+        database: Option<Arc<Database>>,
+    ) -> Self {
         let folder = tempfile::Builder::new().prefix("tollgate-api-").tempdir();
         let folder = folder.expect("a temporary directory can be made");
         let settings = Settings::new(&options, database.as_deref(), folder.path());
@@ -114,6 +131,7 @@ impl Gateway {
             folder,
             settings,
             database,
+            role,
             process: None,
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
         };
@@ -130,7 +148,7 @@ impl Gateway {
     /// When it runs, or does not start.
     pub async fn restart(&mut self) {
         assert!(self.process.is_none(), "the gateway runs already");
-        let process = Process::start(&self.command_line(), &self.log_path()).await;
+        let process = Process::start(&self.command_line(), self.role, &self.log_path()).await;
         self.address = process.address();
         self.process = Some(process);
     }
@@ -141,7 +159,7 @@ impl Gateway {
     /// When it runs, or says nothing at all.
     pub async fn try_restart(&mut self) -> bool {
         assert!(self.process.is_none(), "the gateway runs already");
-        let started = Process::try_start(&self.command_line(), &self.log_path()).await;
+        let started = Process::try_start(&self.command_line(), self.role, &self.log_path()).await;
         self.process = started.ok();
         self.address = self.process.as_ref().map_or(self.address, Process::address);
         self.process.is_some()
@@ -175,6 +193,15 @@ impl Gateway {
     /// What the process has printed on stdout since it was started, so far.
     pub fn stdout(&self) -> String {
         self.process.as_ref().map(Process::stdout).unwrap_or_default()
+    }
+
+    /// The most memory that the process has had at once, in bytes.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn peak_memory(&self) -> u64 {
+        let process = self.process.as_ref().expect("the gateway runs");
+        process.peak_memory()
     }
 
     /// Everything that was logged on stderr, by every process so far.

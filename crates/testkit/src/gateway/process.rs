@@ -24,20 +24,26 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `serve` and waits for the first line on stdout, which is the bound address.
-    pub(super) async fn start(command_line: &CommandLine, log: &Path) -> Self {
-        Self::try_start(command_line, log).await.unwrap_or_else(|first| {
-            let log = std::fs::read_to_string(log).unwrap_or_default();
-            panic!("the gateway did not start; it printed {first:?} and logged:\n{log}");
-        })
+    /// Starts `serve` or `worker` and waits for the first line on stdout, which is the bound address.
+    pub(super) async fn start(command_line: &CommandLine, role: &str, log: &Path) -> Self {
+        Self::try_start(command_line, role, log)
+            .await
+            .unwrap_or_else(|first| {
+                let log = std::fs::read_to_string(log).unwrap_or_default();
+                panic!("the gateway did not start; it printed {first:?} and logged:\n{log}");
+            })
     }
 
     /// The same; what it printed instead of its address, when it does not start.
-    pub(super) async fn try_start(command_line: &CommandLine, log: &Path) -> Result<Self, String> {
+    pub(super) async fn try_start(
+        command_line: &CommandLine,
+        role: &str,
+        log: &Path,
+    ) -> Result<Self, String> {
         let file = OpenOptions::new().create(true).append(true).open(log).unwrap();
         let mut command = command_line.server_command();
         command
-            .arg("serve")
+            .arg(role)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(file)
@@ -74,6 +80,15 @@ impl Process {
 
     pub(super) fn stdout(&self) -> String {
         self.stdout.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The most memory that it has had at once, in bytes.
+    pub(super) fn peak_memory(&self) -> u64 {
+        let id = self.child.id().expect("the process runs");
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kibibytes.expect("the kernel says it") << 10
     }
 
     pub(super) async fn signal(&self, name: &str) {

@@ -149,6 +149,12 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
         return (reply, None);
     }
     let shape = shape_of(request);
+    let decided = script.decision_reply(request);
+    // A text is an answer like any other, in whatever format.
+    let is_text = |reply: &&Reply| shape.is_some() && matches!(reply.content, Content::Answer(_));
+    if let Some(reply) = decided.as_ref().filter(|reply| !is_text(reply)) {
+        return (reply.clone(), None);
+    }
     if shape.is_some() || is_embeddings(request) {
         let parsed = match shape {
             Some(Shape::Text) => texts::parse(&request.body),
@@ -163,7 +169,8 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
         return match parsed {
             Ok(chat) => {
                 let preface = script.state().preface;
-                (script.chat_reply(&chat), Some(ChatRequest { preface, ..chat }))
+                let reply = decided.unwrap_or_else(|| script.chat_reply(&chat));
+                (reply, Some(ChatRequest { preface, ..chat }))
             }
             Err(problem) => (Reply::error(400, "invalid_request", &problem), None),
         };

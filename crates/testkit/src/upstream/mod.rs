@@ -1,7 +1,7 @@
 //! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions`, `POST …/embeddings`,
 //! `POST …/moderations` and `POST …/responses`, Anthropic's `POST …/messages`, Gemini's
 //! `POST …/models/{model}:generateContent` (also as Vertex AI takes it), Bedrock's `POST …/model/{model}/converse`, the
-//! counts of tokens beside them, `POST …/audio/speech` and `POST …/audio/transcriptions`, and `GET …/models`, byte by byte; other paths have what a test puts there. It issues
+//! counts of tokens beside them, decisions ([`DecisionFault`]), `POST …/audio/speech` and `POST …/audio/transcriptions`, and `GET …/models`, byte by byte; other paths have what a test puts there. It issues
 //! access tokens, takes payments as Stripe does, and makes pictures and films in the ways of [`media`], too.
 //!
 //! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
@@ -15,6 +15,7 @@ mod composed;
 mod connection;
 mod converse;
 mod counts;
+mod decisions;
 mod delivery;
 mod directive;
 mod embeddings;
@@ -53,11 +54,12 @@ use tokio::time::{Instant, timeout_at};
 
 pub use answer::{Answer, Usage, UsagePlace};
 pub use audio::{HEARD_SECONDS, sound};
+pub use decisions::DecisionFault;
 pub use delivery::{At, Framing, How, LineEnd, Writes};
 pub use embeddings::vector;
 pub use faults::{FAULTS, Fault, Outcome, fault};
 pub use gate::Gate;
-pub use media::{FormPart, Making, MediaFault};
+pub use media::{FormPart, Making, MediaFault, SocketFault};
 pub use received::ReceivedRequest;
 pub use reply::Reply;
 pub use served::{End, Served, Tokens};
@@ -153,6 +155,16 @@ impl FakeUpstream {
         self.script.change(|state| state.counts_queue.push_back(reply));
     }
 
+    /// Adds a reply for the next request that wants a decision, whatever its format.
+    pub fn push_for_decisions(&self, reply: Reply) {
+        self.script.change(|state| state.decisions.queue.push_back(reply));
+    }
+
+    /// Does wrong in this way with every decision from now on, or with none.
+    pub fn set_decision_fault(&self, fault: Option<DecisionFault>) {
+        self.script.change(|state| state.decisions.fault = fault);
+    }
+
     /// Says what becomes of the next submission to a maker of pictures or films.
     pub fn push_for_media(&self, fault: MediaFault) {
         self.script.change(|state| state.makers.faults.push_back(fault));
@@ -161,6 +173,11 @@ impl FakeUpstream {
     /// Sets how often something is asked for until it is made. Until then it waits, the first time, and is worked on.
     pub fn set_media_polls(&self, polls: u32) {
         self.script.change(|state| state.makers.polls = polls);
+    }
+
+    /// Says what is wrong with sockets that tell how far something is.
+    pub fn set_media_socket(&self, fault: SocketFault) {
+        self.script.change(|state| state.makers.socket = fault);
     }
 
     /// Everything that makers of pictures and films have taken, in order.

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::chat_request::ChatRequest;
 use super::counts;
+use super::decisions::Decisions;
 use super::directive;
 use super::media::Makers;
 use super::moderations;
@@ -39,6 +40,7 @@ pub(super) struct State {
     pub tokens: Option<TokenServer>,
     pub stripe: Option<StripeServer>,
     pub makers: Makers,
+    pub decisions: Decisions,
     pub keep_requests: bool,
     /// What stands before an echo.
     pub preface: &'static str,
@@ -66,6 +68,7 @@ impl Script {
             tokens: None,
             stripe: None,
             makers: Makers::new(),
+            decisions: Decisions::default(),
             keep_requests: true,
             preface: "You said: ",
             requests: Vec::new(),
@@ -211,6 +214,11 @@ impl Script {
     /// The reply of a maker of pictures or films, when the request is for one.
     pub fn media_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
         self.change(|state| state.makers.reply(request))
+    }
+
+    /// The reply to a request that wants a decision.
+    pub fn decision_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
+        self.change(|state| state.decisions.reply(request))
     }
 
     /// Whether the request carries the key or the token that is asked for; keys in one of the usual headers.

@@ -6,7 +6,7 @@ use tollgate_types::{Error, ErrorCode};
 
 use super::start;
 use crate::cli::{
-    Accounts, Cadence, Compat, Credit, Keys, Kind, Models, Place, Plans, Statements, Subscriptions,
+    Accounts, Cadence, Compat, Credit, Keys, Kind, Models, Place, Plans, Statements, Subscriptions, Switch,
 };
 use crate::failure::{Exit, Failure};
 use crate::print::{Printer, tables};
@@ -45,6 +45,9 @@ pub fn accounts(place: Place, command: Accounts, printer: &Printer) -> Result<Ex
                 gpus: limits.gpus,
                 agents: limits.agents,
                 chats: limits.chats,
+                files: limits.files,
+                files_gib: limits.files_gib,
+                batch_tokens: limits.batch_tokens,
                 ..AccountWish::default()
             },
         },
@@ -85,6 +88,7 @@ pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Fail
             expires_in_days,
             compat,
             test,
+            sync,
         } => (
             Command::CreateKey {
                 account,
@@ -92,14 +96,24 @@ pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Fail
                 expires_in_days,
                 lenient: compat == Compat::Lenient,
                 test,
+                sync,
             },
             KNOWN_ACCOUNTS,
         ),
         Keys::List { account } => (Command::ListKeys { account }, KNOWN_ACCOUNTS),
         Keys::SetCompat { id, compat } => (
-            Command::SetCompat {
+            Command::ChangeKey {
                 id,
-                lenient: compat == Compat::Lenient,
+                lenient: Some(compat == Compat::Lenient),
+                sync: None,
+            },
+            KNOWN_KEYS,
+        ),
+        Keys::SetSync { id, sync } => (
+            Command::ChangeKey {
+                id,
+                lenient: None,
+                sync: Some(sync == Switch::On),
             },
             KNOWN_KEYS,
         ),
@@ -342,6 +356,7 @@ pub(super) fn unexpected(reply: &Reply) -> Failure {
         | Reply::Notices(_)
         | Reply::Done
         | Reply::AutoTopUp(_) => "about credits",
+        Reply::Batches(_) | Reply::Batch(_) => "about batches",
         Reply::Plans(_) | Reply::Subscription(_) | Reply::Subscriptions(_) => "about plans",
         Reply::Transfers(_) | Reply::UsageRows(_) | Reply::Statement(_) => "about the books",
         Reply::Models(_) => "about models",

@@ -201,6 +201,7 @@ fn fields(row: &impl Serialize) -> io::Result<Vec<(String, String)>> {
     let field = |(name, value)| {
         let text = match value {
             Value::Null => String::new(),
+            Value::Array(list) if list.is_empty() => String::new(),
             Value::String(text) => guarded(text),
             other => other.to_string(),
         };

@@ -2,6 +2,7 @@
 
 mod admin;
 mod alerts;
+mod batches;
 mod check;
 mod control;
 mod export;
@@ -50,6 +51,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
     let (place, printer) = (cli.place, Printer { json: cli.json });
     match cli.command {
         Command::Serve(command) => serve::serve(place, command, &printer),
+        Command::Worker(command) => serve::work(place, command),
         Command::Migrate => serve::migrate(place, &printer),
         Command::Move(command) => moving::run(place, &command, &printer),
         Command::Accounts(command) => control::accounts(place, command, &printer),
@@ -57,6 +59,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Command::Credits(command) => control::credits(place, command, &printer),
         Command::TopUps(command) => top_ups::top_ups(place, command, &printer),
         Command::Alerts(command) => alerts::alerts(place, command, &printer),
+        Command::Batches(command) => batches::batches(place, command, &printer),
         Command::Plans(command) => control::plans(place, command, &printer),
         Command::Subscriptions(command) => control::subscriptions(place, command, &printer),
         Command::Models(command) => control::models(place, command, &printer),

@@ -1,11 +1,11 @@
-//! `serve` and `migrate`.
+//! `serve`, `worker` and `migrate`.
 
 use serde_json::json;
 use tollgate_server::config::StorageUrl;
-use tollgate_server::{Config, Flags, serve};
+use tollgate_server::{Config, Flags, serve, worker};
 
 use super::{load, start, start_logs};
-use crate::cli::{Place, Serve};
+use crate::cli::{Place, Serve, Worker};
 use crate::failure::{Exit, Failure};
 use crate::print::Printer;
 
@@ -22,6 +22,19 @@ pub fn serve(place: Place, command: Serve, printer: &Printer) -> Result<Exit, Fa
     }
     start_logs(&config, "info")?;
     serve::run(&flags, config)?;
+    Ok(Exit::Fine)
+}
+
+/// Carries jobs out until a signal asks to stop.
+pub fn work(place: Place, command: Worker) -> Result<Exit, Failure> {
+    let flags = Flags {
+        admin: command.admin,
+        ..place.flags()
+    };
+    let config = load(&flags)?;
+    worker::check(&config)?;
+    start_logs(&config, "info")?;
+    worker::run(&flags, config)?;
     Ok(Exit::Fine)
 }
 

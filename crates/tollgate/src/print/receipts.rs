@@ -1,7 +1,9 @@
 //! Receipts and what shows that they are right, for people.
 
 use tollgate_server::control::TransferView;
-use tollgate_server::control::receipts::{LedgerAuditView, ReceiptView, VerifyView};
+use tollgate_server::control::receipts::{
+    LedgerAuditView, ReceiptLine, ReceiptPart, ReceiptView, VerifyView,
+};
 use tollgate_types::Credits;
 
 use super::tables::{aligned, shown};
@@ -36,9 +38,6 @@ pub fn audit(audit: &LedgerAuditView) -> String {
 
 /// One charge, line by line.
 pub fn receipt(receipt: &ReceiptView) -> String {
-    let long = receipt.long_prompt_above.map(|above| {
-        format!("The prompt has more than {above} tokens: the prices are those of long prompts.\n")
-    });
     let transfers: Vec<[String; 4]> = receipt.transfers.iter().map(transfer).collect();
     let verdict = match receipt.matches {
         true => "The books say the same.\n",
@@ -47,8 +46,8 @@ pub fn receipt(receipt: &ReceiptView) -> String {
     format!(
         "{}\nnano-credits, tokens × price for 1,000,000:\n{}{}{}\ntransfers:\n{}\n{verdict}",
         aligned(&head(receipt)),
-        long.unwrap_or_default(),
-        aligned(&cost(receipt)),
+        long_prompt(receipt.long_prompt_above),
+        cost(receipt),
         aligned(&split(receipt)),
         aligned(&transfers),
     )
@@ -72,13 +71,36 @@ fn head(receipt: &ReceiptView) -> [[String; 2]; 7] {
     .map(|line| line.map(str::to_owned))
 }
 
-/// What the tokens cost, class by class.
-fn cost(receipt: &ReceiptView) -> Vec<[String; 2]> {
-    let classes = receipt.lines.iter().map(|line| {
+fn long_prompt(above: Option<u64>) -> String {
+    let long =
+        |above| format!("The prompt has more than {above} tokens: the prices are those of long prompts.\n");
+    above.map(long).unwrap_or_default()
+}
+
+/// What was consumed costs, class by class; of several models part by part.
+fn cost(receipt: &ReceiptView) -> String {
+    if receipt.parts.is_empty() {
+        return aligned(&rounded(&receipt.lines, &receipt.sum, receipt.cost));
+    }
+    let parts: String = receipt.parts.iter().map(part).collect();
+    let costs = receipt.parts.iter().map(|part| part.cost.nanos().to_string());
+    let (costs, cost) = (costs.collect::<Vec<_>>().join(" + "), receipt.cost);
+    let sum = format!("{costs} = {} = {cost} credits", cost.nanos());
+    format!("{parts}\n{}", aligned(&[["cost".to_owned(), sum]]))
+}
+
+fn part(part: &ReceiptPart) -> String {
+    let (name, model) = (shown(&part.name), shown(&part.model));
+    let long = long_prompt(part.long_prompt_above);
+    let lines = aligned(&rounded(&part.lines, &part.sum, part.cost));
+    format!("\n{name}: {model}, prices {}\n{long}{lines}", part.price_version)
+}
+
+fn rounded(lines: &[ReceiptLine], sum: &str, cost: Credits) -> Vec<[String; 2]> {
+    let classes = lines.iter().map(|line| {
         let product = format!("{} × {} = {}", line.tokens, line.price.nanos(), line.product);
         [line.class.clone(), product]
     });
-    let (sum, cost) = (&receipt.sum, receipt.cost);
     let rounded = format!("⌈{sum} ÷ 1000000⌉ = {} = {cost} credits", cost.nanos());
     let sums = [["sum", sum], ["cost", &rounded]];
     classes.chain(sums.map(|line| line.map(str::to_owned))).collect()

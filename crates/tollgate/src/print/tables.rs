@@ -25,6 +25,9 @@ pub fn account(account: &AccountView) -> String {
         ["gpus".to_owned(), or_default(account.gpus)],
         ["agents".to_owned(), or_default(account.agents)],
         ["chats".to_owned(), or_default(account.chats)],
+        ["files".to_owned(), or_default(account.files)],
+        ["files GiB".to_owned(), or_default(account.files_gib)],
+        ["batch tokens".to_owned(), or_default(account.batch_tokens)],
         ["created", &account.created_at].map(str::to_owned),
     ];
     if let Some(ahead) = account.test_clock {
@@ -68,6 +71,7 @@ pub fn keys(keys: &[KeyView]) -> String {
             key.state.clone(),
             key.mode.clone(),
             key.compat.clone(),
+            if key.sync { "on" } else { "off" }.to_owned(),
             key.created_at.clone(),
             expires,
             key.name.clone(),
@@ -75,7 +79,7 @@ pub fn keys(keys: &[KeyView]) -> String {
     };
     table(
         [
-            "ID", "KEY", "STATE", "MODE", "COMPAT", "CREATED", "EXPIRES", "NAME",
+            "ID", "KEY", "STATE", "MODE", "COMPAT", "SYNC", "CREATED", "EXPIRES", "NAME",
         ],
         keys.iter().map(row),
     )

@@ -78,7 +78,7 @@ impl Scene {
 }
 
 /// Asserts that a post is signed as the scheme says, by somebody who has the secret.
-fn assert_signed(request: &ReceivedRequest, secret: &str) {
+pub fn assert_signed(request: &ReceivedRequest, secret: &str) {
     use hmac::{Hmac, KeyInit, Mac};
     let header = |name| request.header(name).unwrap();
     let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();

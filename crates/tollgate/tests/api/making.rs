@@ -1,6 +1,8 @@
 //! Pictures and films: jobs that are accepted, polled and opened, before the simulator and before a provider that counts.
 
+mod compositions;
 mod crash;
+mod disk;
 mod films;
 mod pictures;
 mod polls;

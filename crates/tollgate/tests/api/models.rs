@@ -56,7 +56,7 @@ tools = false
         "endpoints": ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses",
                       "/v1/models/{model}:generateContent"],
         "structured_output": "json_mode",
-        "batch_supported": false,
+        "batch_supported": true,
         "pricing": {"cache_read": "0.25", "input": "2.5", "input>1000": "5", "output": "10"},
         "modes": [],
         "limits": {},

@@ -3,6 +3,7 @@
 mod background;
 mod bad_input;
 mod crossing;
+mod following;
 mod kept;
 mod native;
 mod sessions;

@@ -126,6 +126,21 @@ fn wrong_settings_exit_2_with_their_place() {
         "invalid_settings",
         "server.admin",
     );
+    refused(
+        &installation,
+        &["worker"],
+        2,
+        "invalid_settings",
+        "a worker needs PostgreSQL",
+    );
+    let leaving = Installation::new().with("TOLLGATE_JOBS__RUN_HERE", "false");
+    refused(
+        &leaving,
+        &["serve"],
+        2,
+        "invalid_settings",
+        "leave run_here = true",
+    );
     let unfiltered = Installation::new().with("TOLLGATE_LOG", "tollgate=loud");
     refused(
         &unfiltered,

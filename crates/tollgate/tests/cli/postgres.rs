@@ -30,6 +30,18 @@ fn execute(database: &Database, statements: &str) {
 }
 
 #[test]
+fn a_worker_that_would_do_nothing_is_refused() {
+    let (installation, _database) = installation();
+    let idle = installation.with("TOLLGATE_JOBS__CONCURRENCY", "0");
+    let refused = idle.run(&["worker"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(
+        refused.stderr.contains("jobs.concurrency") && refused.stderr.contains("run_here = false"),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn a_database_without_a_schema_is_told_how_to_get_one() {
     let (installation, _database) = installation();
     let refused = installation.run(&["accounts", "list"]);

@@ -99,6 +99,7 @@ struct EventPlaces<'a> {
     seals: Vec<Span>,
     response: Option<ObjectPlaces>,
     response_place: Option<Span>,
+    sequence: Option<Span>,
     delta_bytes: u64,
     has_error: bool,
 }
@@ -114,6 +115,10 @@ impl<'a> EventPlaces<'a> {
             match (&*key.name, reader.kind()?) {
                 ("type", Kind::String) => places.kind = reader.string()?.decoded(),
                 ("delta", Kind::String) => places.delta_bytes = reader.string()?.len as u64,
+                ("sequence_number", Kind::Number) => {
+                    reader.skip()?;
+                    places.sequence = Some(Span::new(start, reader.end()));
+                }
                 ("item", Kind::Object) => {
                     let item = Item::read(&mut reader)?;
                     places.seals.extend(item.seal);
@@ -221,4 +226,57 @@ pub fn sequence_number(event: &Bytes) -> Option<u64> {
     let (_, data) = parts(event)?;
     let numbered: Numbered = serde_json::from_slice(data).ok()?;
     Some(numbered.sequence_number)
+}
+
+/// The event with this number instead of its own.
+pub fn with_sequence_number(event: &Bytes, number: u64) -> Bytes {
+    let numbered = || {
+        let (name, data) = parts(event)?;
+        let text = number.to_string().into_bytes();
+        let change = match EventPlaces::read(data).ok()?.sequence {
+            Some(place) => (place, text),
+            // An object that has a type has a member behind its brace.
+            None => (Span::at(1), [b"\"sequence_number\":", &*text, b","].concat()),
+        };
+        Some(sse::write_event(Some(name), &changed(data, vec![change])))
+    };
+    numbered().unwrap_or_else(|| event.clone())
+}
+
+/// An event of this type that has the whole response in it.
+pub fn encode_event_of(kind: &str, response: &Value, number: u64) -> Bytes {
+    let event = json!({"type": kind, "response": response, "sequence_number": number});
+    sse::write_event(Some(kind.as_bytes()), &to_bytes(&event))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_replaced_or_put_in() {
+        for (data, expected) in [
+            (
+                r#"{"type":"x","sequence_number":7,"delta":"a"}"#,
+                r#"{"type":"x","sequence_number":12,"delta":"a"}"#,
+            ),
+            (
+                r#"{"sequence_number" : 70 ,"item":{"sequence_number":1},"type":"x"}"#,
+                r#"{"sequence_number" : 12 ,"item":{"sequence_number":1},"type":"x"}"#,
+            ),
+            (
+                r#"{"type":"x","delta":"sequence_number"}"#,
+                r#"{"sequence_number":12,"type":"x","delta":"sequence_number"}"#,
+            ),
+        ] {
+            let event = sse::write_event(Some(b"x"), data.as_bytes());
+            let numbered = with_sequence_number(&event, 12);
+            assert_eq!(numbered, sse::write_event(Some(b"x"), expected.as_bytes()));
+            assert_eq!(sequence_number(&numbered), Some(12));
+        }
+        assert_eq!(
+            with_sequence_number(&Bytes::from_static(b": ping\n\n"), 1),
+            ": ping\n\n"
+        );
+    }
 }

@@ -6,7 +6,10 @@ mod places;
 mod request;
 mod response;
 
-pub use event::{EventKind, Relay, Relayed, dress_event, response_in_event, sequence_number};
+pub use event::{
+    EventKind, Relay, Relayed, dress_event, encode_event_of, response_in_event, sequence_number,
+    with_sequence_number,
+};
 pub use request::{RequestEdits, has_foreign_seal, splice_request};
 pub use response::{ResponseHead, inspect_response, not_kept, splice_response};
 

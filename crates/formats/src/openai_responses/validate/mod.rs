@@ -207,11 +207,6 @@ impl<'a> Request<'a> {
                 .key("background")
                 .invalid("needs 'store': true, since the response is asked for later"));
         }
-        if head.background && head.stream {
-            return Err(Path::TOP.key("background").unsupported(
-                "is not served with 'stream': true; leave that out and ask for the response by its id",
-            ));
-        }
         if head.layout.field("stream_options").is_some() && !head.stream {
             return Err(Path::TOP
                 .key("stream_options")

@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Map, Value};
+use tollgate_edge::form::FormField;
 use tollgate_types::{Error, ErrorCode};
 
 use crate::read::{Members, invalid, text};
@@ -17,14 +18,7 @@ pub(super) enum Sent {
     /// JSON.
     Json(Bytes),
     /// The fields of a form.
-    Form(Vec<Field>),
-}
-
-/// A field of a form.
-pub(super) struct Field {
-    pub(super) name: String,
-    pub(super) is_file: bool,
-    pub(super) content: Bytes,
+    Form(Vec<FormField>),
 }
 
 /// Reads a request.
@@ -96,11 +90,11 @@ fn reference(value: Value) -> Result<String, Error> {
 }
 
 /// The members that a form stands for.
-fn form(fields: &[Field]) -> Result<Map<String, Value>, Error> {
+fn form(fields: &[FormField]) -> Result<Map<String, Value>, Error> {
     let mut members = Map::new();
     for field in fields {
         let shown: String = field.name.chars().take(60).collect();
-        let (name, value) = match (field.name.as_str(), field.is_file) {
+        let (name, value) = match (field.name.as_str(), field.filename.is_some()) {
             (REFERENCE, true) => {
                 let data = STANDARD.encode(&field.content);
                 (REFERENCE, Value::String(format!("data:image/*;base64,{data}")))
@@ -117,7 +111,7 @@ fn form(fields: &[Field]) -> Result<Map<String, Value>, Error> {
 }
 
 /// Forms have texts alone.
-fn said(field: &Field, shown: &str) -> Result<Value, Error> {
+fn said(field: &FormField, shown: &str) -> Result<Value, Error> {
     let text = std::str::from_utf8(&field.content).map_err(|_| invalid(shown, "is no text"))?;
     Ok(match field.name.as_str() {
         "generate_audio" | "seed" => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
@@ -138,9 +132,10 @@ mod tests {
     }
 
     fn form_body(fields: &[(&str, bool, &str)]) -> Result<Request, Error> {
-        let field = |(name, is_file, content): &(&str, bool, &str)| Field {
+        let field = |(name, is_file, content): &(&str, bool, &str)| FormField {
             name: (*name).to_owned(),
-            is_file: *is_file,
+            filename: is_file.then(|| "a.png".to_owned()),
+            content_type: None,
             content: Bytes::copy_from_slice(content.as_bytes()),
         };
         request(&Sent::Form(fields.iter().map(field).collect()))

@@ -2,28 +2,24 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Path, Request, State};
+use axum::extract::{FromRequest, Path, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::Response;
 use tollgate_accounts::Disposition;
 use tollgate_edge::body::{JSON_BODY, MEDIA_BODY};
 use tollgate_edge::context::Context;
-use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JsonBody, Origin, Query, WorkCaller};
-use tollgate_types::{Error, ErrorCode};
+use tollgate_edge::{ApiError, ControlCaller, ErrorBody, FormBody, JsonBody, Origin, Query, WorkCaller};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::assets::{self, Asset};
-use super::read::{Field, Sent};
+use super::read::Sent;
 use super::service;
 use super::wire::{ContentQuery, CreateVideo, DeletedVideo, RemixVideo, Video, VideoList, VideosQuery};
 use crate::MediaRoom;
 use crate::outputs::{self, Opened};
 use crate::submission::Asked;
-
-/// Most fields of a form.
-const MOST_FIELDS: usize = 64;
 
 /// The routes of this group.
 pub fn routes() -> OpenApiRouter<MediaRoom> {
@@ -38,49 +34,15 @@ pub fn routes() -> OpenApiRouter<MediaRoom> {
 impl<S: Send + Sync> FromRequest<S> for Sent {
     type Rejection = ApiError;
 
-    async fn from_request(mut request: Request, state: &S) -> Result<Self, ApiError> {
-        let said = request.headers().get(CONTENT_TYPE).cloned();
-        let is_form = |value: &HeaderValue| value.as_bytes().starts_with(b"multipart/form-data");
-        let Some(form_type) = said.filter(is_form) else {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let said = request.headers().get(CONTENT_TYPE);
+        if !said.is_some_and(|value| value.as_bytes().starts_with(b"multipart/form-data")) {
             let JsonBody(body) = JsonBody::<MEDIA_BODY>::from_request(request, state).await?;
             return Ok(Self::Json(body));
-        };
-        let json = HeaderValue::from_static("application/json");
-        request.headers_mut().insert(CONTENT_TYPE, json);
-        let JsonBody(body) = JsonBody::<MEDIA_BODY>::from_request(request, state).await?;
-        let mut form = Request::new(Body::from(body));
-        form.headers_mut().insert(CONTENT_TYPE, form_type);
-        DefaultBodyLimit::disable().apply(&mut form);
-        Ok(Self::Form(fields(form).await?))
-    }
-}
-
-async fn fields(form: Request) -> Result<Vec<Field>, Error> {
-    let unread = |error: String| {
-        let message = "The body is no form that can be read: its fields stand between boundaries, and the last one has an end.";
-        Error::new(ErrorCode::InvalidParameter, message).with_source(error)
-    };
-    let opened = Multipart::from_request(form, &()).await;
-    let mut form = opened.map_err(|error| unread(error.body_text()))?;
-    let mut fields = Vec::new();
-    while let Some(field) = form
-        .next_field()
-        .await
-        .map_err(|error| unread(error.body_text()))?
-    {
-        if fields.len() == MOST_FIELDS {
-            return Err(unread(format!("more than {MOST_FIELDS} fields")));
         }
-        let name = field.name().unwrap_or_default().to_owned();
-        let is_file = field.file_name().is_some();
-        let content = field.bytes().await.map_err(|error| unread(error.body_text()))?;
-        fields.push(Field {
-            name,
-            is_file,
-            content,
-        });
+        let FormBody(fields) = FormBody::<MEDIA_BODY>::from_request(request, state).await?;
+        Ok(Self::Form(fields))
     }
-    Ok(fields)
 }
 
 /// Makes a film, in the shape that OpenAI's clients know. The body is JSON, or a form with a file as `input_reference`. It is

@@ -81,6 +81,7 @@ pub(super) async fn list(room: &MediaRoom, caller: &Caller, wanted: Wanted) -> R
             kind: Some(KIND.to_owned()),
             status: None,
             before,
+            after: None,
         };
         let page = room.jobs.list(caller.account_id(), filter, BATCH).await;
         let page = page.map_err(|error| unavailable(&error))?;

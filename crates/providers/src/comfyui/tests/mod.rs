@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 use tempfile::tempdir;
-use tollgate_testkit::upstream::{FakeUpstream, MediaFault, Reply};
+use tollgate_testkit::upstream::{FakeUpstream, MediaFault, Reply, SocketFault};
 use tollgate_upstream::{ImageTask, State, UpstreamCause, UpstreamErrorKind};
 
 use super::workflow::{Values, Workflow};
 use super::{PRESET, read_all};
 use crate::media::tests::calls::{
-    a_film, check_ends, check_faults, context, fetched, images_of, pictures, provider_at, root_of, source,
-    states, submitted, videos_of, words,
+    KEY, a_film, check_ends, check_faults, context, fetched, images_of, pictures, provider_at, root_of,
+    source, states, submitted, videos_of, words,
 };
 
 #[tokio::test]
@@ -126,10 +126,10 @@ async fn a_film_has_frames() {
 #[tokio::test]
 async fn every_end_is_told() {
     let expected: [(Option<MediaFault>, &[&str]); 4] = [
-        (None, &["waiting after 0", "running", "2 made"]),
+        (None, &["waiting after 0", "running at 30", "2 made"]),
         (
             Some(MediaFault::Fails("a gate too far".to_owned())),
-            &["waiting after 0", "running", "failed: Unavailable"],
+            &["waiting after 0", "running at 30", "failed: Unavailable"],
         ),
         (Some(MediaFault::Lost), &["lost"]),
         (Some(MediaFault::Endless), &["cancelled"]),
@@ -165,7 +165,7 @@ async fn only_what_is_ours_is_interrupted() {
     let provider = provider_at(PRESET, &root_of(&upstream));
     let maker = images_of(&*provider);
     let running = submitted(maker, &pictures("gates")).await.unwrap();
-    for expected in ["waiting after 0", "running"] {
+    for expected in ["waiting after 0", "running at 30"] {
         let state = maker.poll(&context(), &running).await.unwrap();
         assert_eq!(words(&[state]), [expected]);
     }
@@ -284,4 +284,43 @@ fn a_folder_has_workflows_or_says_what_is_wrong() {
     );
     std::fs::write(folder.path().join("b.json"), "[]").unwrap();
     assert!(read_all(folder.path()).unwrap_err().contains("b.json"));
+}
+
+/// Who cannot be told how far it is asks as before, and nothing that a socket says or does not say ends a job.
+#[tokio::test]
+async fn without_a_socket_it_is_asked_for() {
+    for (fault, expected) in [
+        (SocketFault::None, "running at 30"),
+        (SocketFault::Refused, "running"),
+        (SocketFault::Closed, "running"),
+        (SocketFault::Garbage, "running"),
+    ] {
+        let upstream = FakeUpstream::start().await;
+        upstream.set_api_key(KEY);
+        upstream.set_media_socket(fault);
+        let provider = provider_at(PRESET, &root_of(&upstream));
+        let maker = images_of(&*provider);
+        let handle = submitted(maker, &pictures("gates")).await.unwrap();
+        let told = words(&states(maker, &handle).await);
+        assert_eq!(told, ["waiting after 0", expected, "2 made"], "{fault:?}");
+        let sockets = upstream.requests();
+        let mut sockets = sockets.iter().filter(|request| request.path.starts_with("/ws?"));
+        let socket = sockets.next().expect("it listens while it runs");
+        assert_eq!(socket.path, "/ws?clientId=key-1");
+        assert!(socket.header("authorization").is_some(), "as every request");
+        assert!(sockets.next().is_none());
+    }
+}
+
+/// Handles of before know no client: they are asked for as before.
+#[tokio::test]
+async fn a_handle_without_a_client_is_followed() {
+    let upstream = FakeUpstream::start().await;
+    let provider = provider_at(PRESET, &root_of(&upstream));
+    let maker = images_of(&*provider);
+    let handle = submitted(maker, &pictures("gates")).await.unwrap();
+    let mut old: Value = serde_json::from_slice(&handle).unwrap();
+    old.as_object_mut().unwrap().remove("client").unwrap();
+    let told = words(&states(maker, old.to_string().as_bytes()).await);
+    assert_eq!(told, ["waiting after 0", "running", "2 made"]);
 }

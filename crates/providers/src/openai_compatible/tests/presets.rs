@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
 use tollgate_formats::embeddings;
 use tollgate_formats::openai_chat::Field;
 use tollgate_formats::openai_completions;
@@ -199,5 +200,35 @@ fn pictures_and_films_are_as_they_are_said_to_be() {
             sources.into_iter().flatten().all(|source| !source.is_empty()),
             "{name}"
         );
+    }
+}
+
+#[test]
+fn decisions_are_as_they_are_said_to_be() {
+    let page = PAGE.split("### Decisions").nth(1).unwrap();
+    let page = page.split("\n### ").next().unwrap();
+    for preset in PRESETS {
+        let (name, row) = (preset.name, preset.decisions);
+        let line = page
+            .lines()
+            .find(|line| line.starts_with(&format!("| `{name}` |")));
+        let cells: Vec<&str> = line.unwrap().split('|').map(str::trim).collect();
+        let path = row.questions.map_or("", |questions| questions.path);
+        assert_eq!(cells[2].is_empty(), path.is_empty(), "{name}");
+        assert!(cells[2].contains(path), "{name}");
+        assert_eq!(cells[3].is_empty(), row.server.is_none(), "{name}");
+        let likeliest = match row.top_logprobs {
+            0 => String::new(),
+            most => most.to_string(),
+        };
+        assert_eq!(cells[4], likeliest, "{name}");
+        assert_eq!(cells[5], row.at_once.to_string(), "{name}");
+        assert!(row.top_logprobs <= 20 && row.at_once > 0, "{name}");
+        assert!(!preset.counts_one_answer || row.at_once == 1, "{name}");
+        let source = row.source.trim_matches('-');
+        assert!(!row.source.is_empty() && cells[6].contains(source), "{name}");
+        for (member, value) in row.quiet {
+            assert!(serde_json::from_str::<Value>(value).is_ok(), "{name}: {member}");
+        }
     }
 }

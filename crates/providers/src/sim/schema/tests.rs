@@ -2,8 +2,10 @@ use serde_json::{Value, json};
 
 use super::sample;
 
+const SAID: &str = "Tell of the sea. It is wide.";
+
 fn check(schema: Value) -> Value {
-    let value = sample(&schema).unwrap_or_else(|| panic!("nothing found for {schema}"));
+    let value = sample(&schema, SAID).unwrap_or_else(|| panic!("nothing found for {schema}"));
     let validator = jsonschema::options()
         .should_validate_formats(true)
         .build(&schema)
@@ -184,6 +186,24 @@ fn what_cannot_be_is_not_found_and_costs_little() {
         json!({"allOf": [{"type": "string"}, {"type": "integer"}]}),
         json!(7),
     ] {
-        assert_eq!(sample(&schema), None, "{schema}");
+        assert_eq!(sample(&schema, SAID), None, "{schema}");
     }
+}
+
+#[test]
+fn long_texts_are_of_the_words_that_were_said() {
+    let schema = json!({"type": "array", "minItems": 2, "items": {"type": "string", "minLength": 12, "maxLength": 60}});
+    assert_eq!(
+        check(schema),
+        json!(["Tell of the sea. It is wide.", "sea. It is wide. Tell of the"])
+    );
+    let least = json!({"type": "string", "minLength": 40, "maxLength": 50});
+    assert!(
+        check(least)
+            .as_str()
+            .unwrap()
+            .starts_with("Tell of the sea. It is wide. Tell")
+    );
+    let narrow = json!({"type": "string", "minLength": 12, "maxLength": 12});
+    assert_eq!(check(narrow).as_str().unwrap().len(), 12);
 }

@@ -7,6 +7,8 @@ use crate::sim::pattern;
 
 /// The longest string that is made.
 const LONGEST: usize = 65_536;
+/// From so many letters on a text is to say something.
+const LONG: usize = 12;
 /// What is said where nothing is asked for.
 const WORD: &str = "text";
 
@@ -15,8 +17,8 @@ pub(super) fn any(variant: usize) -> Value {
     Value::String(varied(WORD, variant))
 }
 
-/// A string.
-pub(super) fn string(schema: &Map<String, Value>, variant: usize) -> Option<Value> {
+/// A string. One that is to be long is of the words that were said.
+pub(super) fn string(schema: &Map<String, Value>, variant: usize, said: &str) -> Option<Value> {
     let least = count(schema, "minLength", 0);
     let most = count(schema, "maxLength", usize::MAX);
     if least > most.min(LONGEST) {
@@ -29,6 +31,11 @@ pub(super) fn string(schema: &Map<String, Value>, variant: usize) -> Option<Valu
     if let Some(found) = text("format").and_then(|format| formatted(format, variant)) {
         return Some(Value::String(found));
     }
+    if least >= LONG
+        && let Some(text) = of_words(said, least, most, variant)
+    {
+        return Some(Value::String(text));
+    }
     let word = varied(WORD, variant);
     let mut letters: Vec<char> = word.chars().cycle().take(word.len().max(least)).collect();
     if letters.len() > most {
@@ -36,6 +43,34 @@ pub(super) fn string(schema: &Map<String, Value>, variant: usize) -> Option<Valu
         letters = letters.split_off(letters.len() - most);
     }
     Some(Value::String(letters.into_iter().collect()))
+}
+
+/// The words that were said, from another one on for each variant, over and over until there are enough. Nothing where they
+/// do not fit.
+fn of_words(said: &str, least: usize, most: usize, variant: usize) -> Option<String> {
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let first = variant * words.len().div_ceil(3) % words.len().max(1);
+    let usual = words.len();
+    let mut text = String::new();
+    let mut length = 0;
+    for (count, word) in words
+        .iter()
+        .cycle()
+        .skip(first)
+        .take(least.max(usual))
+        .enumerate()
+    {
+        let letters = word.chars().count() + usize::from(count > 0);
+        if length + letters > most || length >= least && count >= usual {
+            break;
+        }
+        if count > 0 {
+            text.push(' ');
+        }
+        text.push_str(word);
+        length += letters;
+    }
+    (length >= least).then_some(text)
 }
 
 fn varied(word: &str, variant: usize) -> String {

@@ -146,6 +146,7 @@ async fn without_its_programs_it_cannot_be_reached() {
         ffmpeg: Some("/missing".into()),
         ffprobe: Some("/missing".into()),
         espeak: Some("/missing".into()),
+        font: Some("/missing".into()),
         at_once: None,
     };
     let mute = Simulator::with("sim".into(), Tools::at(&paths), Arc::new(SystemClock::default()));

@@ -84,6 +84,19 @@ async fn an_account_from_its_making_to_its_statement() {
         office.done("PATCH", &path, json!({"compat": "strict"})).await["compat"],
         "strict"
     );
+    let waiting = office.done("PATCH", &path, json!({"sync": true})).await;
+    assert_eq!(
+        (&waiting["sync"], &waiting["compat"]),
+        (&json!(true), &json!("strict"))
+    );
+    for (change, param) in [(json!({}), "compat"), (json!({"sync": "yes"}), "sync")] {
+        let refused = office.send(Role::Owner, "PATCH", &path, &change).await;
+        assert_eq!(
+            (refused.status, &refused.body["error"]["param"]),
+            (400, &json!(param)),
+            "{change}"
+        );
+    }
     assert_eq!(
         office.done("DELETE", &path, Value::Null).await["state"],
         "revoked"
@@ -98,7 +111,8 @@ async fn limits_are_held_to_and_taken_away() {
     let office = Office::open().await;
     let account = office.account().await;
     let keys = format!("{account}/keys");
-    let limits = json!({"rpm": 2, "tpm": 9_000_000_000_u64, "keys": 1, "gpus": 0, "agents": 2, "chats": 3});
+    let limits = json!({"rpm": 2, "tpm": 9_000_000_000_u64, "keys": 1, "gpus": 0, "agents": 2, "chats": 3,
+        "files": 0, "files_gib": 5, "batch_tokens": 9_000_000_000_u64});
     let changed = office.done("PATCH", &account, limits.clone()).await;
     for (name, value) in limits.as_object().unwrap() {
         assert_eq!(&changed[name], value);

@@ -97,11 +97,13 @@ impl Books {
             Place::Directory(_) => {
                 "DROP TRIGGER transfer_no_update; DROP TRIGGER transfer_no_delete;
                 DROP TRIGGER usage_row_no_update; DROP TRIGGER usage_row_no_delete;
+                DROP TRIGGER usage_part_no_update; DROP TRIGGER usage_part_no_delete;
                 DROP TRIGGER price_version_no_update; DROP TRIGGER refund_no_update"
             }
             Place::Database(_) => {
                 "DROP TRIGGER transfer_append_only ON transfer; DROP TRIGGER usage_row_append_only ON usage_row;
-                DROP TRIGGER price_version_append_only ON price_version; DROP TRIGGER refund_append_only ON refund"
+                DROP TRIGGER usage_part_append_only ON usage_part; DROP TRIGGER price_version_append_only ON price_version;
+                DROP TRIGGER refund_append_only ON refund"
             }
         };
         self.place.execute(unguarded).await;

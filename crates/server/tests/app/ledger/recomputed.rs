@@ -2,13 +2,14 @@
 //! found.
 
 use proptest::prelude::*;
-use tollgate_billing::{AuditReport, Scope, audit_ledger};
+use tollgate_billing::{AuditReport, Difference, Scope, audit_ledger, check_ledger};
 use tollgate_storage::refund::refund_id;
-use tollgate_storage::{NewHold, NewRefund, Settlement};
-use tollgate_types::money::Discount;
-use tollgate_types::{Credits, HoldId, Prices, Timestamp, Unit, Usage};
+use tollgate_storage::{JobClaim, JobEnd, NewHold, NewJob, NewRefund, PriceRecord, Settlement, UsagePart};
+use tollgate_types::{
+    Credits, HoldId, JobId, JobStatus, PriceVersion, Prices, Timestamp, Unit, Usage, WorkerId,
+};
 
-use super::books::{ACCOUNT, Books, ENGINES, Engine, START, hold, settlement};
+use super::books::{ACCOUNT, Books, ENGINES, Engine, START, VERSION, hold, settlement};
 
 const WEEK_MICROS: i64 = 7 * 24 * 60 * 60 * 1_000_000;
 
@@ -57,7 +58,7 @@ async fn random_books(engine: Engine, prices: Prices, weekly: i64, calls: Vec<Ca
         now += if is_next_week { WEEK_MICROS } else { 1 };
         let usage = Unit::ALL.into_iter().zip(quantities);
         let usage = usage.fold(Usage::ZERO, |usage, (unit, quantity)| usage.with(unit, quantity));
-        let cost = prices.cost(&usage, Discount::NONE).nanos();
+        let cost = prices.cost(&usage).nanos();
         let hold = NewHold {
             created_at: Timestamp::from_micros(now),
             ..hold(number, ACCOUNT, amount)
@@ -245,6 +246,116 @@ async fn each_kind_of_falsified_row_is_found() {
                 found.account == ACCOUNT && told == (figure, recorded, recomputed)
             });
             assert!(found, "{engine:?}: {statement}: {:#?}", report.differences);
+            books.close().await;
+        }
+    }
+}
+
+/// Prices under which nothing costs anything.
+const FREE: PriceVersion = PriceVersion::from_u64(7);
+
+/// A job that holds 100, of which two models did 30 and 40; a token costs one nano-credit.
+async fn with_parts(engine: Engine) -> Books {
+    let books = Books::open(engine).await;
+    books
+        .price(Prices::default().with(Unit::Input, Credits::from_nanos(1_000_000)))
+        .await;
+    let free = PriceRecord {
+        version: FREE,
+        model: "compose".to_owned(),
+        prices: Prices::free(),
+        created_at: START,
+    };
+    books.storage.prices.record(vec![free]).await.unwrap();
+    books.fund(ACCOUNT, 1_000).await;
+    let job = NewJob {
+        id: JobId::from_u128(1),
+        kind: "test.composition".into(),
+        body: Vec::new(),
+        start_by: None,
+        webhook: None,
+    };
+    let hold = NewHold {
+        price_version: FREE,
+        ..hold(1, ACCOUNT, 100)
+    };
+    books.storage.jobs.accept(job, hold.clone()).await.unwrap();
+    let claim = JobClaim {
+        worker: WorkerId::from_u128(1),
+        now: START,
+        until: START,
+        limit: 1,
+        per_account: 1,
+    };
+    let leased = books.storage.jobs.claim(claim).await.unwrap().remove(0);
+    let part = |number: u32, tokens: u64| UsagePart {
+        number,
+        name: format!("scene {number}").into(),
+        model: "maker/model".into(),
+        provider: "upstream".into(),
+        price_version: VERSION,
+        usage: Usage::tokens(tokens, 0),
+        cost: Credits::from_nanos(i64::try_from(tokens).unwrap()),
+    };
+    let end = JobEnd {
+        status: JobStatus::Completed,
+        result: None,
+        error: None,
+        settlement: Settlement {
+            usage: Usage::tokens(70, 0),
+            ..settlement(&hold, 70)
+        },
+        parts: vec![part(0, 30), part(1, 40)],
+        events: Vec::new(),
+    };
+    books.storage.jobs.finish(leased.lease, end).await.unwrap();
+    books
+}
+
+#[tokio::test]
+async fn each_kind_of_falsified_part_is_found() {
+    for engine in ENGINES {
+        for (statement, figure, recorded, recomputed) in [
+            (
+                "UPDATE usage_part SET cost = 31 WHERE cost = 30",
+                "cost",
+                "31",
+                "30",
+            ),
+            (
+                "UPDATE usage_part SET input = 31 WHERE cost = 30",
+                "charge",
+                "70",
+                "71",
+            ),
+            (
+                "UPDATE usage_part SET price_version = 8 WHERE cost = 30",
+                "price version",
+                "pv_0000000000000008",
+                "not recorded",
+            ),
+            (
+                "DELETE FROM usage_part WHERE cost = 30",
+                "consumed by its parts",
+                "70",
+                "40",
+            ),
+            ("DELETE FROM usage_row", "parts", "2", "no call has them"),
+        ] {
+            let mut books = with_parts(engine).await;
+            let report = audit(&books).await;
+            assert_eq!((report.differences.as_slice(), report.charged), (&[][..], 70));
+            let checked = check_ledger(&*books.storage.ledger, true).await.unwrap();
+            assert!(checked.is_clean(), "{:?}", checked.faults);
+            books.falsify(statement).await;
+            let report = audit(&books).await;
+            let told = |found: &Difference| (found.figure, found.recorded.clone(), found.recomputed.clone());
+            let expected = (figure, recorded.to_owned(), recomputed.to_owned());
+            let found = report.differences.iter().any(|found| told(found) == expected);
+            assert!(found, "{engine:?}: {statement}: {:#?}", report.differences);
+            let checked = check_ledger(&*books.storage.ledger, true).await.unwrap();
+            let named = checked.faults.iter().any(|fault| fault.invariant == "I13");
+            assert!(named, "{engine:?}: {statement}: {:#?}", checked.faults);
             books.close().await;
         }
     }

@@ -3,10 +3,11 @@
 //! uploaded, and whether a film is saved.
 
 use serde_json::{Map, Value, json};
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::super::received::ReceivedRequest;
 use super::super::reply::Reply;
-use super::{Makers, Making, Order, Stage, as_json, files, not_found, number, sides_of, text};
+use super::{Makers, Making, Order, SocketFault, Stage, as_json, files, not_found, number, sides_of, text};
 
 pub(super) fn reply(makers: &mut Makers, request: &ReceivedRequest) -> Option<Reply> {
     let path = request.bare_path();
@@ -20,6 +21,7 @@ pub(super) fn reply(makers: &mut Makers, request: &ReceivedRequest) -> Option<Re
         ("POST", "/queue") => Some(delete(makers, request)),
         ("POST", "/interrupt") => Some(interrupt(makers, request)),
         ("GET", "/view") => Some(view(makers, request)),
+        ("GET", "/ws") => Some(talk(makers, request)),
         _ => None,
     }
 }
@@ -157,4 +159,59 @@ fn view(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
         Some(files::bytes(makers.find(id)?, index))
     });
     found.unwrap_or_else(not_found)
+}
+
+/// What is told of whatever this client has queued, between what concerns nobody.
+fn talk(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
+    if makers.socket == SocketFault::Refused {
+        return not_found();
+    }
+    let Some(key) = request.header("sec-websocket-key") else {
+        return as_json(400, &json!({}));
+    };
+    let accept = derive_accept_key(key.as_bytes());
+    let mut out = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\
+         sec-websocket-accept: {accept}\r\n\r\n"
+    )
+    .into_bytes();
+    let client = request.path.split_once("clientId=").map_or("", |(_, id)| id);
+    let theirs = makers
+        .made
+        .iter()
+        .find(|making| making.key.as_deref() == Some(client));
+    let progress = |id: &str, value: u32| {
+        let data = json!({"value": value, "max": 20, "prompt_id": id, "node": "3"});
+        json!({"type": "progress", "data": data}).to_string()
+    };
+    let status = json!({"type": "status", "data": {"sid": client}}).to_string();
+    frame(&mut out, 1, status.as_bytes());
+    match (makers.socket, theirs) {
+        (SocketFault::None, Some(making)) => {
+            frame(&mut out, 2, &[0; 300]);
+            frame(&mut out, 1, progress("somebody else's", 19).as_bytes());
+            frame(&mut out, 1, progress(&making.id, 3 * making.polls).as_bytes());
+        }
+        (SocketFault::Garbage, _) => {
+            frame(&mut out, 1, b"{\"type\": \"progress\", \"data\"");
+            // A frame of a kind that there is not.
+            frame(&mut out, 7, b"?");
+        }
+        _ => {}
+    }
+    Reply::raw(out)
+}
+
+/// Adds a whole message to what a server writes: its kind, its length, itself.
+fn frame(out: &mut Vec<u8>, kind: u8, message: &[u8]) {
+    out.push(0x80 | kind);
+    match u8::try_from(message.len()) {
+        Ok(length) if length < 126 => out.push(length),
+        _ => {
+            out.push(126);
+            let length = u16::try_from(message.len()).unwrap_or(u16::MAX);
+            out.extend(length.to_be_bytes());
+        }
+    }
+    out.extend_from_slice(message);
 }

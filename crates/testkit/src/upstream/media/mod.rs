@@ -54,6 +54,20 @@ pub enum MediaFault {
     Endless,
 }
 
+/// What is wrong with sockets that tell how far something is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SocketFault {
+    /// Nothing.
+    #[default]
+    None,
+    /// There are none.
+    Refused,
+    /// They are closed before anything is told.
+    Closed,
+    /// What comes cannot be read.
+    Garbage,
+}
+
 /// Something that was submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Making {
@@ -124,6 +138,7 @@ pub(super) struct Makers {
     pub faults: VecDeque<MediaFault>,
     /// How often something is asked for until it is there.
     pub polls: u32,
+    pub socket: SocketFault,
     /// Names of files that were uploaded.
     uploads: Vec<String>,
 }
@@ -135,6 +150,7 @@ impl Makers {
             submissions: 0,
             faults: VecDeque::new(),
             polls: USUAL_POLLS,
+            socket: SocketFault::None,
             uploads: Vec::new(),
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::{Storage, eventually};
+use tollgate_testkit::upstream::MediaFault;
 
 use super::{FILM, FILMS, SECOND_PRICE};
 use crate::scene::{GRANTED, Scene};
@@ -129,4 +130,51 @@ async fn killed(storage: Storage, count: usize) {
     let check = scene.finish().await;
     assert!(check.clean);
     assert_eq!((check.usage_rows, check.open_holds), (count as u64, 0));
+}
+
+/// No job can end; what is known of its submissions is written all the same.
+const NO_END: &str = "CREATE FUNCTION no_end() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+    RAISE EXCEPTION 'not now'; END $$; \
+    CREATE TRIGGER no_end BEFORE UPDATE ON job FOR EACH ROW \
+    WHEN (NEW.status = 'failed') EXECUTE FUNCTION no_end()";
+/// They can again, and whoever comes has them.
+const END: &str = "DROP TRIGGER no_end ON job; UPDATE job SET lease_until = 0";
+
+/// A process that dies between what came of a submission and the end of its job does not submit again, and the caller is told the
+/// same as without that.
+#[tokio::test]
+async fn what_has_failed_is_not_submitted_again() {
+    let mut scene = Scene::studio(Storage::Postgres, "").await;
+    scene.gateway.database().unwrap().execute(NO_END).await;
+    let mut jobs = Vec::new();
+    for (fault, code, words) in [
+        (MediaFault::WrongSize, "upstream_error", "something else"),
+        (MediaFault::Fails("secret words".to_owned()), "upstream_error", ""),
+        (MediaFault::Refused, "content_policy_violation", ""),
+        (MediaFault::Lost, "upstream_error", "has lost the job"),
+    ] {
+        scene.upstream.push_for_media(fault);
+        let film = json!({"model": FILM, "prompt": "waves", "duration": 2});
+        jobs.push((scene.accept(FILMS, &film).await, code, words));
+        scene
+            .gateway
+            .wait_for_log("a job goes on when its lease is over", jobs.len() - 1)
+            .await;
+    }
+    scene.gateway.kill().await;
+    scene.gateway.database().unwrap().execute(END).await;
+    scene.gateway.restart().await;
+    for (id, code, words) in jobs {
+        let job = scene.ended(&id).await;
+        assert_eq!(
+            (&job["status"], &job["error"]["code"], &job["cost"]),
+            (&json!("failed"), &json!(code), &json!("0")),
+            "{job}"
+        );
+        let message = job["error"]["message"].as_str().unwrap();
+        assert!(message.contains(words) && !message.contains("stopped"), "{job}");
+    }
+    assert_eq!(scene.upstream.media_submissions(), 4, "each was submitted once");
+    assert_eq!(scene.settled().await.credits, GRANTED);
+    scene.finish().await;
 }

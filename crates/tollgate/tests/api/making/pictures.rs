@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use tollgate_testkit::gateway::Storage;
 use tollgate_testkit::gateway::http::Request;
+use tollgate_testkit::gateway::{Storage, eventually};
 
 use super::{BOTH, IDLE, PICTURES, picture, png, simulated};
 use crate::scene::{GRANTED, Scene, assert_error};
@@ -120,6 +120,51 @@ async fn who_waits_gets_the_pictures_themselves() {
         "completed"
     );
     scene.finish().await;
+}
+
+/// A key can wait in place of its requests, for clients that know no jobs.
+#[tokio::test]
+async fn a_key_waits_for_pictures_unless_the_request_says_otherwise() {
+    for storage in BOTH {
+        let scene = Scene::start_on(storage, "").await;
+        let command = scene.gateway.command_line();
+        let waiting = command
+            .run(&["keys", "create", "--account", &scene.account, "--sync"])
+            .await;
+        let is_picture = async |key: &str, members: Value| {
+            let response = scene.client().post_json(PICTURES, key, &picture(members)).await;
+            assert_eq!(response.status, 200, "{}", response.text());
+            let answer = response.json();
+            assert_ne!(answer["created"].is_i64(), answer["object"] == "job", "{answer}");
+            answer["created"].is_i64()
+        };
+        let key = waiting["key"].as_str().unwrap();
+        assert!(is_picture(key, json!({})).await);
+        assert!(!is_picture(key, json!({"sync": false})).await);
+        let films = scene
+            .client()
+            .post_json(super::FILMS, key, &super::film(json!({})))
+            .await;
+        assert!(films.json()["job_id"].is_string(), "{}", films.text());
+        let plain = &scene.key;
+        assert!(!is_picture(&plain.secret, json!({})).await);
+        // The change counts at once where it is made or heard of.
+        for (switch, waits) in [("on", true), ("off", false)] {
+            let shown = command.run(&["keys", "set-sync", &plain.id, switch]).await;
+            assert_eq!(
+                (&shown["sync"], &shown["compat"]),
+                (&json!(waits), &json!("strict")),
+                "{shown}"
+            );
+            eventually("the key waits as it is to", async || {
+                is_picture(&plain.secret, json!({})).await == waits
+            })
+            .await;
+        }
+        scene.cancel_all().await;
+        scene.settled().await;
+        scene.finish().await;
+    }
 }
 
 #[tokio::test]

@@ -198,7 +198,6 @@ async fn what_cannot_be_is_refused_before_anything_is_held() {
         assert_error(param, &response, code, Some(param));
     };
     refused(json!({"store": false}), "invalid_parameter", "background").await;
-    refused(json!({"stream": true}), "unsupported_parameter", "background").await;
     let response = send(&scene, &saying(PLAIN, "hello", json!({"background": 1}))).await;
     assert_error("background", &response, "invalid_parameter", Some("background"));
     let poor = scene.gateway.account().await;

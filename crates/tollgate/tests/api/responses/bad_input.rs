@@ -121,11 +121,6 @@ fn of_settings() -> Vec<(Value, &'static str, &'static str)> {
             "text.format.name",
         ),
         (json!({"background": true, "store": false}), INVALID, "background"),
-        (
-            json!({"background": true, "stream": true}),
-            UNSUPPORTED,
-            "background",
-        ),
         (json!({"starting_after": 4}), UNSUPPORTED, "starting_after"),
         (json!({"conversation": "conv_1"}), UNSUPPORTED, "conversation"),
         (json!({"prompt": {"id": "p"}}), UNSUPPORTED, "prompt"),

@@ -174,14 +174,9 @@ async fn what_is_kept_is_read_listed_and_forgotten() {
     assert_eq!(list("limit=1").await.status, 200);
     assert_eq!(list("limit=100").await.status, 200);
     let streamed = read(&scene, key, &format!("{id}?stream=true")).await;
-    assert_error("stream", &streamed, "unsupported_parameter", Some("stream"));
+    assert_error("stream", &streamed, "invalid_parameter", Some("stream"));
     let resumed = read(&scene, key, &format!("{id}?starting_after=1")).await;
-    assert_error(
-        "resumed",
-        &resumed,
-        "unsupported_parameter",
-        Some("starting_after"),
-    );
+    assert_error("resumed", &resumed, "invalid_parameter", Some("starting_after"));
     let cancel = Request::json(&format!("{RESPONSES}/{id}/cancel"), &json!({})).key(key);
     let cancelled = scene.client().send(&cancel).await;
     assert_error("cancel", &cancelled, "invalid_parameter", Some("id"));

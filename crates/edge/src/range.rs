@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// What a request wants of an object of some length.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     /// All of it.
     Whole,
     /// These bytes.
@@ -14,7 +14,7 @@ pub(super) enum Wanted {
 }
 
 /// What the header asks for.
-pub(super) fn wanted(header: &str, length: u64) -> Wanted {
+pub(crate) fn wanted(header: &str, length: u64) -> Wanted {
     let Some(text) = header.trim().strip_prefix("bytes=") else {
         return Wanted::Whole;
     };

@@ -1,0 +1,100 @@
+//! Lines of batches: what both engines say to their databases, in words that both understand.
+
+use sqlx::FromRow;
+use tollgate_storage::{BatchLine, ChargedLine, LineState, Result, StorageError};
+use tollgate_types::{Credits, HoldId};
+
+use crate::jobs::usage_from;
+use crate::rows::{corrupt, id_from, version_from};
+
+/// Under a lease, as everything that is written of a job.
+pub(crate) const BEGIN: &str = "INSERT INTO batch_line (account_id, batch_id, number, hold_id, state, content, price_version, \
+    usage, charge, overrun, updated_at) SELECT account_id, id, $5, hold_id, 'begun', $6, $7, '{}', 0, 0, $8 FROM job \
+    WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress' ON CONFLICT DO NOTHING";
+pub(crate) const IS_LEASED: &str = "SELECT 1 FROM job \
+    WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress'";
+pub(crate) const END: &str = "UPDATE batch_line SET state = $6, content = $7, usage = $8, charge = $9, overrun = $10, \
+    updated_at = $11 WHERE account_id = $1 AND batch_id = $2 AND number = $5 AND state = 'begun' AND EXISTS (SELECT 1 FROM job \
+    WHERE job.account_id = $1 AND job.id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress')";
+pub(crate) const GOES_ON: &str = "UPDATE job SET deaths = 0 \
+    WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress'";
+pub(crate) const COUNTS: &str = "SELECT state, count(*) AS count FROM batch_line \
+    WHERE account_id = $1 AND batch_id = $2 GROUP BY state";
+pub(crate) const STATES: &str =
+    "SELECT number, state FROM batch_line WHERE account_id = $1 AND batch_id = $2 ORDER BY number";
+pub(crate) const LINES: &str = "SELECT * FROM batch_line WHERE account_id = $1 AND batch_id = $2 AND number >= $3 \
+    ORDER BY number LIMIT $4";
+
+/// Every statement of this file.
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] = &[BEGIN, IS_LEASED, END, GOES_ON, COUNTS, STATES, LINES];
+
+/// Binds the end of a line to [`END`].
+macro_rules! bind_line_end {
+    ($lease:expr, $line:expr, $at:expr) => {
+        $crate::jobs::of_lease!($crate::batches::END, $lease)
+            .bind(i64::from($line.number))
+            .bind($line.state.as_str())
+            .bind($line.content.clone())
+            .bind($crate::jobs::usage_column(&$line.usage))
+            .bind($line.charge.nanos())
+            .bind($line.overrun.nanos())
+            .bind($at.as_micros())
+    };
+}
+
+pub(crate) use bind_line_end;
+
+/// The number and the state in a row.
+pub(crate) fn state_from(number: i64, state: &str) -> Result<(u32, LineState)> {
+    let state = LineState::parse(state).ok_or_else(|| corrupt(format!("the state '{state}' of a line")))?;
+    Ok((number_from(number)?, state))
+}
+
+fn number_from(column: i64) -> Result<u32> {
+    u32::try_from(column).map_err(|_| corrupt(format!("line {column}")))
+}
+
+/// A row of `batch_line`.
+#[derive(FromRow)]
+pub(crate) struct LineColumns {
+    number: i64,
+    hold_id: Vec<u8>,
+    state: String,
+    content: Vec<u8>,
+    price_version: i64,
+    usage: String,
+    charge: i64,
+    overrun: i64,
+}
+
+impl TryFrom<LineColumns> for BatchLine {
+    type Error = StorageError;
+
+    fn try_from(columns: LineColumns) -> Result<BatchLine> {
+        let (number, state) = state_from(columns.number, &columns.state)?;
+        Ok(BatchLine {
+            number,
+            state,
+            content: columns.content,
+            price_version: version_from(columns.price_version),
+            usage: usage_from(&columns.usage)?,
+            charge: Credits::from_nanos(columns.charge),
+            overrun: Credits::from_nanos(columns.overrun),
+        })
+    }
+}
+
+impl TryFrom<LineColumns> for ChargedLine {
+    type Error = StorageError;
+
+    fn try_from(columns: LineColumns) -> Result<ChargedLine> {
+        Ok(ChargedLine {
+            hold: HoldId::from_u128(id_from(&columns.hold_id)?),
+            price_version: version_from(columns.price_version),
+            usage: usage_from(&columns.usage)?,
+            charge: Credits::from_nanos(columns.charge),
+            overrun: Credits::from_nanos(columns.overrun),
+        })
+    }
+}

@@ -1,0 +1,80 @@
+//! Parts of usage rows: what both engines say to their databases.
+
+use sqlx::FromRow;
+use tollgate_storage::{Result, StorageError, UsagePart};
+use tollgate_types::{Credits, HoldId};
+
+use crate::rows::{QuantityColumns, corrupt, id_from, version_from};
+
+/// A part that is there already stays as it is.
+pub(crate) const INSERT: &str = "INSERT INTO usage_part (account_id, id, number, name, model, provider, price_version, cost, \
+    input, cache_read, cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, \
+    image, video, audio, characters) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) \
+    ON CONFLICT (account_id, id, number) DO NOTHING";
+pub(crate) const LIST: &str = "SELECT * FROM usage_part WHERE account_id = $1 AND id = $2 ORDER BY number";
+
+/// Every statement of this file.
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] = &[INSERT, LIST];
+
+/// Binds a part of what this settles to [`INSERT`].
+macro_rules! bind_part {
+    ($settlement:expr, $part:expr) => {{
+        let part: &tollgate_storage::UsagePart = $part;
+        let statement = sqlx::query($crate::parts::INSERT)
+            .bind($crate::rows::id_bytes($settlement.account.as_u128()))
+            .bind($crate::rows::id_bytes($settlement.hold.as_u128()))
+            .bind(i64::from(part.number))
+            .bind(part.name.to_string())
+            .bind(part.model.to_string())
+            .bind(part.provider.to_string())
+            .bind($crate::rows::version_column(part.price_version))
+            .bind(part.cost.nanos());
+        let units = tollgate_types::Unit::ALL.into_iter();
+        units.fold(statement, |statement, unit| {
+            statement.bind($crate::rows::quantity_column(part.usage.get(unit)))
+        })
+    }};
+}
+
+pub(crate) use bind_part;
+
+/// A row of `usage_part`.
+#[derive(FromRow)]
+pub(crate) struct PartColumns {
+    id: Vec<u8>,
+    number: i64,
+    name: String,
+    model: String,
+    provider: String,
+    price_version: i64,
+    cost: i64,
+    #[sqlx(flatten)]
+    quantities: QuantityColumns,
+}
+
+impl TryFrom<PartColumns> for UsagePart {
+    type Error = StorageError;
+
+    fn try_from(columns: PartColumns) -> Result<UsagePart> {
+        let number = columns.number;
+        Ok(UsagePart {
+            number: u32::try_from(number).map_err(|_| corrupt(format!("part {number}")))?,
+            name: columns.name.into(),
+            model: columns.model.into(),
+            provider: columns.provider.into(),
+            price_version: version_from(columns.price_version),
+            usage: columns.quantities.try_into()?,
+            cost: Credits::from_nanos(columns.cost),
+        })
+    }
+}
+
+impl PartColumns {
+    /// The part with the row that it belongs to.
+    pub(crate) fn of_row(self) -> Result<(HoldId, UsagePart)> {
+        let row = HoldId::from_u128(id_from(&self.id)?);
+        Ok((row, self.try_into()?))
+    }
+}

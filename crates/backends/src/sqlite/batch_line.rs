@@ -1,0 +1,147 @@
+//! Lines of batches.
+
+use async_trait::async_trait;
+use sqlx::Row;
+use sqlx::sqlite::SqliteConnection;
+use tollgate_storage::{BatchLine, BatchStore, JobLease, LineCounts, LineState, Result};
+use tollgate_types::{AccountId, JobId, PriceVersion, Timestamp};
+
+use super::Sqlite;
+use crate::batches::{
+    BEGIN, COUNTS, GOES_ON, IS_LEASED, LINES, LineColumns, STATES, bind_line_end, state_from,
+};
+use crate::jobs::{of_job, of_lease, void};
+use crate::rows::{id_bytes, quantity_from, storage_error, version_column};
+
+#[async_trait]
+impl BatchStore for Sqlite {
+    async fn begin(
+        &self,
+        lease: JobLease,
+        number: u32,
+        version: PriceVersion,
+        at: Timestamp,
+    ) -> Result<bool> {
+        self.write(
+            move |connection| Box::pin(begin(connection, lease, number, version, at)),
+            |begun| begun,
+        )
+        .await
+    }
+
+    async fn end(&self, lease: JobLease, line: BatchLine, at: Timestamp) -> Result<()> {
+        self.write(
+            move |connection| Box::pin(end(connection, lease, line, at)),
+            |()| (),
+        )
+        .await
+    }
+
+    async fn goes_on(&self, lease: JobLease) -> Result<()> {
+        self.write(move |connection| Box::pin(goes_on(connection, lease)), |()| ())
+            .await
+    }
+
+    async fn counts(&self, account: AccountId, batch: JobId) -> Result<LineCounts> {
+        self.read(move |connection| Box::pin(counts(connection, account, batch)))
+            .await
+    }
+
+    async fn states(&self, account: AccountId, batch: JobId) -> Result<Vec<(u32, LineState)>> {
+        self.read(move |connection| Box::pin(states(connection, account, batch)))
+            .await
+    }
+
+    async fn lines(&self, account: AccountId, batch: JobId, from: u32, limit: u32) -> Result<Vec<BatchLine>> {
+        self.read(move |connection| Box::pin(lines(connection, account, batch, from, limit)))
+            .await
+    }
+}
+
+async fn begin(
+    connection: &mut SqliteConnection,
+    lease: JobLease,
+    number: u32,
+    version: PriceVersion,
+    at: Timestamp,
+) -> Result<bool> {
+    let statement = of_lease!(BEGIN, lease)
+        .bind(number)
+        .bind(Vec::<u8>::new())
+        .bind(version_column(version))
+        .bind(at.as_micros());
+    let done = statement.execute(&mut *connection).await.map_err(storage_error)?;
+    if done.rows_affected() > 0 {
+        return Ok(true);
+    }
+    let leased = of_lease!(IS_LEASED, lease).fetch_optional(connection).await;
+    leased
+        .map_err(storage_error)?
+        .map(|_| false)
+        .ok_or_else(|| void(lease))
+}
+
+async fn end(
+    connection: &mut SqliteConnection,
+    lease: JobLease,
+    line: BatchLine,
+    at: Timestamp,
+) -> Result<()> {
+    let statement = bind_line_end!(lease, line, at);
+    let done = statement.execute(connection).await.map_err(storage_error)?;
+    match done.rows_affected() {
+        0 => Err(void(lease)),
+        _ => Ok(()),
+    }
+}
+
+async fn goes_on(connection: &mut SqliteConnection, lease: JobLease) -> Result<()> {
+    let done = of_lease!(GOES_ON, lease).execute(connection).await;
+    match done.map_err(storage_error)?.rows_affected() {
+        0 => Err(void(lease)),
+        _ => Ok(()),
+    }
+}
+
+async fn counts(connection: &mut SqliteConnection, account: AccountId, batch: JobId) -> Result<LineCounts> {
+    let rows = of_job!(COUNTS, account, batch).fetch_all(connection).await;
+    let mut counts = LineCounts::default();
+    for row in rows.map_err(storage_error)? {
+        let (_, state) = state_from(0, row.try_get("state").map_err(storage_error)?)?;
+        let count = quantity_from(row.try_get("count").map_err(storage_error)?)?;
+        counts.add(state, count);
+    }
+    Ok(counts)
+}
+
+async fn states(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    batch: JobId,
+) -> Result<Vec<(u32, LineState)>> {
+    let rows = of_job!(STATES, account, batch).fetch_all(connection).await;
+    let rows = rows.map_err(storage_error)?;
+    let states = rows.iter().map(|row| {
+        let number = row.try_get("number").map_err(storage_error)?;
+        state_from(number, row.try_get("state").map_err(storage_error)?)
+    });
+    states.collect()
+}
+
+async fn lines(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    batch: JobId,
+    from: u32,
+    limit: u32,
+) -> Result<Vec<BatchLine>> {
+    let rows: Vec<LineColumns> = sqlx::query_as(LINES)
+        .bind(id_bytes(account.as_u128()))
+        .bind(id_bytes(batch.as_u128()))
+        .bind(from)
+        .bind(limit)
+        .fetch_all(connection)
+        .await
+        .map_err(storage_error)?;
+    rows.into_iter().map(BatchLine::try_from).collect()
+}

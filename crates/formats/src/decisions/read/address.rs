@@ -1,0 +1,107 @@
+//! Where the bytes of a medium are: at an address, or in the request as base64.
+
+use tollgate_types::decide::StateMediaKind;
+
+use crate::error::Flaw;
+use crate::json::Path;
+
+/// The longest address.
+const MAX_ADDRESS: usize = 8_192;
+
+/// The longest type of a medium, its parameters included.
+const MAX_TYPE: usize = 100;
+
+/// An address that may be fetched, or a data URL of this kind, as the common form has it.
+pub(super) fn url(text: &str, kind: StateMediaKind, path: &Path<'_>) -> Result<String, Flaw> {
+    if let Some(parts) = DataUrl::parse(text) {
+        if parts.kind() != Some(kind) || !parts.is_base64 {
+            let word = kind.as_str();
+            return Err(path.invalid(format_args!("must be 'data:{word}/…;base64,' with the {word}")));
+        }
+        return data_url(parts.mime, parts.data, path);
+    }
+    if !is_web_address(text) {
+        return Err(path.invalid("must be an http, https or data URL"));
+    }
+    Ok(text.to_owned())
+}
+
+/// The data URL of base64.
+pub(super) fn data_url(mime: &str, data: &str, path: &Path<'_>) -> Result<String, Flaw> {
+    match is_base64(data.as_bytes()) {
+        true => Ok(format!("data:{};base64,{data}", mime.to_ascii_lowercase())),
+        false => {
+            Err(path.invalid("must have bytes in base64, of the standard alphabet and with its padding"))
+        }
+    }
+}
+
+/// The kind of media of a type such as `image/png`, which may have parameters.
+pub(super) fn kind_of(mime: &str) -> Option<StateMediaKind> {
+    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"+-./;=_".contains(&byte);
+    if mime.len() > MAX_TYPE || !mime.bytes().all(is_fine) {
+        return None;
+    }
+    let (family, format) = mime.split_once('/')?;
+    let mut kinds = StateMediaKind::ALL.into_iter();
+    let kind = kinds.find(|kind| family.eq_ignore_ascii_case(kind.as_str()));
+    kind.filter(|_| format.starts_with(|first: char| first.is_ascii_alphanumeric()))
+}
+
+/// A data URL, taken apart and not judged.
+pub(super) struct DataUrl<'t> {
+    /// Its type, with its parameters.
+    pub(super) mime: &'t str,
+    pub(super) is_base64: bool,
+    pub(super) data: &'t str,
+}
+
+impl<'t> DataUrl<'t> {
+    pub(super) fn parse(text: &'t str) -> Option<DataUrl<'t>> {
+        const SCHEME: &str = "data:";
+        let scheme = text.get(..SCHEME.len())?;
+        if !scheme.eq_ignore_ascii_case(SCHEME) {
+            return None;
+        }
+        let (head, data) = text.get(SCHEME.len()..)?.split_once(',')?;
+        let (mime, is_base64) = match head.rsplit_once(';') {
+            Some((mime, last)) => (mime, last.trim().eq_ignore_ascii_case("base64")),
+            None => (head, false),
+        };
+        Some(DataUrl {
+            mime,
+            is_base64,
+            data,
+        })
+    }
+
+    pub(super) fn kind(&self) -> Option<StateMediaKind> {
+        kind_of(self.mime)
+    }
+}
+
+/// Whether it could be fetched: a scheme of the web, then a host, and nothing that no address has.
+fn is_web_address(text: &str) -> bool {
+    let after = |scheme: &str| {
+        let start = text.get(..scheme.len())?;
+        start
+            .eq_ignore_ascii_case(scheme)
+            .then(|| text.get(scheme.len()..))?
+    };
+    let Some(rest) = after("https://").or_else(|| after("http://")) else {
+        return false;
+    };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let is_odd = |character: char| {
+        character.is_whitespace() || character.is_control() || "<>\"\\^`{|}".contains(character)
+    };
+    text.len() <= MAX_ADDRESS && host.chars().any(char::is_alphanumeric) && !text.chars().any(is_odd)
+}
+
+/// Whether it is base64 of at least one byte, padded.
+fn is_base64(text: &[u8]) -> bool {
+    let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
+    let digits = text.get(..text.len() - padding).unwrap_or_default();
+    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    text.len().is_multiple_of(4) && padding <= 2 && !digits.is_empty() && digits.iter().all(is_digit)
+}

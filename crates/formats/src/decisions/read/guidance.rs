@@ -1,0 +1,66 @@
+//! What a caller says about a question: a text, parts of text, or any object or array, which is shown as JSON
+//! (System One: "a JSON object or array of structured guidance").
+//!
+//! Markers are left as they are: a question is meant to name the media of its state.
+
+use crate::error::Flaw;
+use crate::json::{Node, Path};
+
+const TEXTS: &[&str] = &["text", "input_text"];
+const MEDIA: &[&str] = &[
+    "input_image",
+    "image_url",
+    "input_audio",
+    "audio_url",
+    "input_video",
+    "video_url",
+];
+
+/// Guidance that must say something.
+pub(super) fn required(node: &Node<'_>, path: &Path<'_>) -> Result<String, Flaw> {
+    optional(node, path)?.ok_or_else(|| path.invalid("must not be empty"))
+}
+
+/// Guidance that may be missing: `None` when there is nothing in it.
+pub(super) fn optional(node: &Node<'_>, path: &Path<'_>) -> Result<Option<String>, Flaw> {
+    let text = match node {
+        Node::Null => return Ok(None),
+        Node::Text(text) => text.clone().into_owned(),
+        Node::List(items) if items.is_empty() => return Ok(None),
+        Node::Object(members) if members.is_empty() => return Ok(None),
+        Node::List(items) => match parts(items, path)? {
+            Some(parts) => parts.join("\n"),
+            None => node.pretty(),
+        },
+        Node::Object(_) => part(node, path)?.unwrap_or_else(|| node.pretty()),
+        Node::Bool(_) | Node::Number(_) => {
+            return Err(path.invalid("must be a string, an object or an array"));
+        }
+    };
+    Ok((!text.trim().is_empty()).then_some(text))
+}
+
+/// The texts of a list in which everything is a part.
+fn parts(items: &[Node<'_>], path: &Path<'_>) -> Result<Option<Vec<String>>, Flaw> {
+    let parts = items
+        .iter()
+        .enumerate()
+        .map(|(place, item)| part(item, &path.index(place as u32)));
+    parts.collect()
+}
+
+/// The text of a part; `None` for what is none.
+fn part(node: &Node<'_>, path: &Path<'_>) -> Result<Option<String>, Flaw> {
+    let Some(kind) = node.get("type").and_then(Node::as_text) else {
+        return Ok(None);
+    };
+    if MEDIA.contains(&kind) {
+        let why = "cannot be in a question: put it into the state, and refer to it by its marker, such as '[image 1]'";
+        return Err(path.unsupported(why));
+    }
+    Ok(match kind {
+        "input_json" => node.get("data").map(Node::pretty),
+        kind if TEXTS.contains(&kind) => node.get("text").and_then(Node::as_text).map(str::to_owned),
+        _ => None,
+    })
+}

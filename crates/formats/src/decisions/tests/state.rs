@@ -1,0 +1,461 @@
+//! What becomes of a state: its text, its media, its markers.
+
+use serde_json::{Value, json};
+use tollgate_types::ErrorCode::{InvalidParameter, MissingRequiredParameter, UnsupportedParameter};
+use tollgate_types::decide::{State, StateMediaKind};
+
+use super::{asked, flaw, native, noul, read};
+use crate::decisions::{Piece, pieces};
+
+const PICTURE: &str = "data:image/png;base64,iVBORw0KGgo=";
+
+fn state(state: Value) -> State {
+    asked(&native(state, json!([noul()]))).state
+}
+
+fn input(input: Value) -> State {
+    asked(&json!({"model": "m", "input": input, "questions": [noul()]})).state
+}
+
+fn contents(input: Value) -> State {
+    asked(&json!({"model": "m", "input": input, "questions": {"q": noul()}})).state
+}
+
+#[test]
+fn text_stays_and_json_is_shown_the_same_for_the_same() {
+    assert_eq!(state(json!("  as it is\n")).text, "  as it is\n");
+    assert_eq!(
+        state(json!({"b": 1, "a": ["x", {}, []]})).text,
+        "{\n  \"b\": 1,\n  \"a\": [\n    \"x\",\n    {},\n    []\n  ]\n}"
+    );
+    let spaced = br#"{ "model":"m","questions":[{"type":"noul","instructions":"?"}],
+        "state":{"\u0061":12345678901234567890.10,"e":1E2,"a":null} }"#;
+    let text = read(spaced).unwrap().state.text;
+    assert_eq!(
+        text,
+        "{\n  \"a\": 12345678901234567890.10,\n  \"e\": 1E2,\n  \"a\": null\n}"
+    );
+}
+
+#[test]
+fn an_empty_state_is_refused_and_an_empty_member_is_not() {
+    for empty in [
+        json!(""),
+        json!(" \n"),
+        json!([]),
+        json!({}),
+        json!([""]),
+        json!([[], {}]),
+        json!([null]),
+    ] {
+        let found = flaw(&native(empty, json!([noul()])));
+        assert_eq!(found, (InvalidParameter, "state".to_owned()));
+    }
+    let blank = json!([{"type": "text", "text": " "}]);
+    assert_eq!(flaw(&native(blank, json!([noul()]))).1, "state");
+    for kind in [json!(7), json!(true)] {
+        assert_eq!(
+            flaw(&native(kind, json!([noul()]))),
+            (InvalidParameter, "state".to_owned())
+        );
+    }
+    assert_eq!(
+        flaw(&native(json!(null), json!([noul()]))),
+        (MissingRequiredParameter, "state".to_owned())
+    );
+    for fine in [json!({"message": ""}), json!([0]), json!([false]), json!(PICTURE)] {
+        state(fine);
+    }
+}
+
+/// Every form of a medium: its kind, its address, and where that stands.
+#[test]
+fn media_are_found_in_every_form() {
+    let (image, audio, video) = (
+        StateMediaKind::Image,
+        StateMediaKind::Audio,
+        StateMediaKind::Video,
+    );
+    let web = "https://a.example/b?c=d";
+    let cases = [
+        (
+            json!({"type": "image_url", "image_url": {"url": web, "detail": "low"}}),
+            image,
+            web,
+            "state.m.image_url.url",
+        ),
+        (
+            json!({"type": "image_url", "image_url": PICTURE}),
+            image,
+            PICTURE,
+            "state.m.image_url",
+        ),
+        (
+            json!({"type": "input_image", "image_url": web, "detail": "auto"}),
+            image,
+            web,
+            "state.m.image_url",
+        ),
+        (
+            json!({"type": "audio_url", "audio_url": {"url": web}}),
+            audio,
+            web,
+            "state.m.audio_url.url",
+        ),
+        (
+            json!({"type": "video_url", "video_url": {"url": web}}),
+            video,
+            web,
+            "state.m.video_url.url",
+        ),
+        (
+            json!({"type": "input_video", "video_url": web}),
+            video,
+            web,
+            "state.m.video_url",
+        ),
+        (
+            json!({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}}),
+            audio,
+            "data:audio/mpeg;base64,AAAA",
+            "state.m.input_audio.data",
+        ),
+        (
+            json!({"type": "input_audio", "data": "AAAA", "format": "wav"}),
+            audio,
+            "data:audio/wav;base64,AAAA",
+            "state.m.data",
+        ),
+        (
+            json!({"type": "input_audio", "audio_url": web}),
+            audio,
+            web,
+            "state.m.audio_url",
+        ),
+        (
+            json!({"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "AAA="}}),
+            image,
+            "data:image/jpeg;base64,AAA=",
+            "state.m.source.data",
+        ),
+        (
+            json!({"type": "image", "source": {"type": "url", "url": web}}),
+            image,
+            web,
+            "state.m.source.url",
+        ),
+        (
+            json!({"type": "image", "data": "AA==", "mime_type": "image/webp"}),
+            image,
+            "data:image/webp;base64,AA==",
+            "state.m.data",
+        ),
+        (
+            json!({"type": "audio", "data": "AAAA", "mime_type": "audio/l16;rate=8000"}),
+            audio,
+            "data:audio/l16;rate=8000;base64,AAAA",
+            "state.m.data",
+        ),
+        (json!({"type": "video", "uri": web}), video, web, "state.m.uri"),
+        (
+            json!({"inline_data": {"mime_type": "video/mp4", "data": "AAAA"}}),
+            video,
+            "data:video/mp4;base64,AAAA",
+            "state.m.inline_data.data",
+        ),
+        (
+            json!({"inlineData": {"mimeType": "image/png", "data": "AAAA"}}),
+            image,
+            "data:image/png;base64,AAAA",
+            "state.m.inlineData.data",
+        ),
+        (
+            json!({"file_data": {"mime_type": "audio/wav", "file_uri": web}}),
+            audio,
+            web,
+            "state.m.file_data.file_uri",
+        ),
+        (
+            json!({"fileData": {"mimeType": "audio/wav", "fileUri": web}}),
+            audio,
+            web,
+            "state.m.fileData.fileUri",
+        ),
+        (json!(PICTURE), image, PICTURE, "state.m"),
+        (
+            json!("DATA:Image/PNG;BASE64,AAAA"),
+            image,
+            "data:image/png;base64,AAAA",
+            "state.m",
+        ),
+    ];
+    for (medium, kind, url, param) in cases {
+        let found = state(json!({"m": medium}));
+        let one = &found.media[0];
+        assert_eq!(
+            (one.kind, one.url.as_str(), one.param.as_str()),
+            (kind, url, param),
+            "{medium}"
+        );
+        assert_eq!(found.text, format!("{{\n  \"m\": \"[{} 1]\"\n}}", kind.as_str()));
+    }
+}
+
+#[test]
+fn what_only_looks_like_a_medium_is_json() {
+    for plain in [
+        json!("https://a.example/b.png"),
+        json!("data:image/png,plain"),
+        json!("see data:image/png;base64,AAAA"),
+        json!({"type": "image", "title": "A picture"}),
+        json!({"type": "video", "source": "camera", "data": "today"}),
+        json!({"type": "document", "data": "text"}),
+        json!({"type": "file", "name": "a.txt"}),
+        json!({"inline_data": "text"}),
+        json!({"type": 7, "image_url": "https://a.example/b"}),
+    ] {
+        let found = state(json!({"m": plain}));
+        assert!(found.media.is_empty(), "{plain}");
+        assert_eq!(
+            serde_json::from_str::<Value>(&found.text).unwrap(),
+            json!({"m": plain})
+        );
+    }
+}
+
+#[test]
+fn documents_and_media_that_cannot_be_are_refused() {
+    let cases = [
+        (
+            json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}}),
+            UnsupportedParameter,
+            "state.m",
+        ),
+        (
+            json!({"type": "document", "uri": "https://a.b/c.pdf", "mime_type": "application/pdf"}),
+            UnsupportedParameter,
+            "state.m",
+        ),
+        (
+            json!({"type": "input_file", "file_id": "f"}),
+            UnsupportedParameter,
+            "state.m",
+        ),
+        (
+            json!({"type": "file", "file": {"file_data": "AAAA"}}),
+            UnsupportedParameter,
+            "state.m",
+        ),
+        (
+            json!({"inline_data": {"mime_type": "application/pdf", "data": "AAAA"}}),
+            UnsupportedParameter,
+            "state.m.inline_data.mime_type",
+        ),
+        (
+            json!("data:application/pdf;base64,AAAA"),
+            UnsupportedParameter,
+            "state.m",
+        ),
+        (
+            json!({"type": "input_image", "file_id": "f"}),
+            UnsupportedParameter,
+            "state.m.file_id",
+        ),
+        (
+            json!({"type": "input_image"}),
+            MissingRequiredParameter,
+            "state.m.image_url",
+        ),
+        (
+            json!({"type": "image_url", "image_url": {}}),
+            MissingRequiredParameter,
+            "state.m.image_url.url",
+        ),
+        (
+            json!({"type": "image_url", "image_url": {"url": "ftp://a.b/c"}}),
+            InvalidParameter,
+            "state.m.image_url.url",
+        ),
+        (
+            json!({"type": "image_url", "image_url": "file:///etc/passwd"}),
+            InvalidParameter,
+            "state.m.image_url",
+        ),
+        (
+            json!({"type": "image_url", "image_url": "https://"}),
+            InvalidParameter,
+            "state.m.image_url",
+        ),
+        (
+            json!({"type": "image_url", "image_url": "https:///a"}),
+            InvalidParameter,
+            "state.m.image_url",
+        ),
+        (
+            json!({"type": "image_url", "image_url": "https://a b/c"}),
+            InvalidParameter,
+            "state.m.image_url",
+        ),
+        (
+            json!({"type": "image_url", "image_url": format!("https://a.b/{}", "c".repeat(8_181))}),
+            InvalidParameter,
+            "state.m.image_url",
+        ),
+        (
+            json!({"type": "image_url", "image_url": "data:audio/wav;base64,AAAA"}),
+            InvalidParameter,
+            "state.m.image_url",
+        ),
+        (
+            json!({"type": "image_url", "image_url": "data:image/png,AAAA"}),
+            InvalidParameter,
+            "state.m.image_url",
+        ),
+        (
+            json!({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "midi"}}),
+            InvalidParameter,
+            "state.m.input_audio.format",
+        ),
+        (
+            json!({"type": "input_audio", "input_audio": {"data": "AAAA"}}),
+            MissingRequiredParameter,
+            "state.m.input_audio.format",
+        ),
+        (
+            json!({"type": "image", "data": "AAAA", "mime_type": "audio/wav"}),
+            InvalidParameter,
+            "state.m.mime_type",
+        ),
+        (
+            json!({"type": "image", "source": {"type": "file", "file_id": "f"}}),
+            InvalidParameter,
+            "state.m.source.type",
+        ),
+        (
+            json!({"file_data": {"file_uri": "https://a.b/c"}}),
+            MissingRequiredParameter,
+            "state.m.file_data.mime_type",
+        ),
+        (json!("data:image/png;base64,"), InvalidParameter, "state.m"),
+        (json!("data:image/png;base64,AAA"), InvalidParameter, "state.m"),
+        (json!("data:image/png;base64,AA=A"), InvalidParameter, "state.m"),
+        (json!("data:image/png;base64,A==="), InvalidParameter, "state.m"),
+        (json!("data:image/png;base64,AA-_"), InvalidParameter, "state.m"),
+    ];
+    for (medium, code, param) in cases {
+        let found = flaw(&native(json!({"m": medium}), json!([noul()])));
+        assert_eq!(found, (code, param.to_owned()), "{medium}");
+    }
+    state(json!({"type": "image_url", "image_url": format!("https://a.b/{}", "c".repeat(8_180))}));
+}
+
+#[test]
+fn media_are_numbered_by_kind_in_the_order_of_appearance() {
+    let found = state(json!({
+        "photos": [PICTURE, {"deep": {"type": "image_url", "image_url": {"url": "https://a.b/c"}}}],
+        "call": {"type": "audio_url", "audio_url": {"url": "https://a.b/d"}},
+        "last": PICTURE
+    }));
+    let params: Vec<&str> = found.media.iter().map(|medium| medium.param.as_str()).collect();
+    assert_eq!(
+        params,
+        [
+            "state.photos[0]",
+            "state.photos[1].deep.image_url.url",
+            "state.call.audio_url.url",
+            "state.last"
+        ]
+    );
+    let shown: Value = serde_json::from_str(&found.text).unwrap();
+    assert_eq!(
+        shown,
+        json!({"photos": ["[image 1]", {"deep": "[image 2]"}], "call": "[audio 1]", "last": "[image 3]"})
+    );
+}
+
+#[test]
+fn no_text_of_the_callers_can_pose_as_a_medium() {
+    let found = state(
+        json!({"[image 1]": "see [image 1], [ Image #2 ] and [video\n3] or [imagery 1] [image one] [[image 1]]", "m": PICTURE}),
+    );
+    let shown: Value = serde_json::from_str(&found.text).unwrap();
+    assert_eq!(
+        shown,
+        json!({"(image 1)": "see (image 1), ( Image #2 ) and (video\n3) or [imagery 1] [image one] [(image 1)]", "m": "[image 1]"})
+    );
+    assert_eq!(state(json!("[audio 1]")).text, "(audio 1)");
+    assert_eq!(
+        state(json!([{"type": "text", "text": "[image 1]"}])).text,
+        "(image 1)"
+    );
+    assert_eq!(
+        input(json!([{"role": "user", "content": [{"type": "input_text", "text": "[image 1]"}]}])).text,
+        "[\n  {\n    \"role\": \"user\",\n    \"content\": [\n      \"(image 1)\"\n    ]\n  }\n]"
+    );
+    // Brackets of lists do not make a marker of what stands in them.
+    assert_eq!(
+        state(json!({"a": ["image 1"]})).text,
+        "{\n  \"a\": [\n    \"image 1\"\n  ]\n}"
+    );
+}
+
+#[test]
+fn parts_alone_stand_below_each_other() {
+    let parts = json!([{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": PICTURE}}, {"type": "text", "text": "b"}]);
+    assert_eq!(state(parts).text, "a\n\n[image 1]\n\nb");
+    assert_eq!(contents(json!({"type": "text", "text": "a"})).text, "a");
+    assert_eq!(
+        contents(json!([{"type": "text", "text": "a"}, {"type": "video", "uri": "https://a.b/c"}])).text,
+        "a\n\n[video 1]"
+    );
+    // A list of texts is JSON.
+    assert_eq!(
+        state(json!(["a", PICTURE])).text,
+        "[\n  \"a\",\n  \"[image 1]\"\n]"
+    );
+}
+
+#[test]
+fn items_of_openai_are_shown_without_what_concerns_caches() {
+    let found = input(json!([
+        {"role": "user", "content": [
+            {"type": "input_text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit"}},
+            {"type": "input_json", "data": {"b": [1]}},
+            {"type": "input_image", "image_url": PICTURE, "detail": "low"}
+        ]},
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    ]));
+    let shown: Value = serde_json::from_str(&found.text).unwrap();
+    assert_eq!(
+        shown,
+        json!([
+            {"role": "user", "content": ["a", {"b": [1]}, "[image 1]"]},
+            {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+        ])
+    );
+    assert_eq!(found.media[0].param, "input[0].content[2].image_url");
+}
+
+#[test]
+fn pieces_have_each_medium_behind_its_marker() {
+    let found =
+        state(json!({"a": PICTURE, "b": "[image 2]", "c": "data:audio/wav;base64,AAAA", "d": PICTURE}));
+    let shown: Vec<String> = pieces(&found)
+        .into_iter()
+        .map(|piece| match piece {
+            Piece::Text(text) => text.to_owned(),
+            Piece::Medium(medium) => medium.param.clone(),
+        })
+        .collect();
+    let expected = [
+        "{\n  \"a\": \"[image 1]",
+        "state.a",
+        "\",\n  \"b\": \"(image 2)\",\n  \"c\": \"[audio 1]",
+        "state.c",
+        "\",\n  \"d\": \"[image 2]",
+        "state.d",
+        "\"\n}",
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!(pieces(&state(json!("a"))), [Piece::Text("a")]);
+}

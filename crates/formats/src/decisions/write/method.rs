@@ -1,0 +1,43 @@
+//! How numbers were obtained.
+
+use serde_json::{Value, json};
+use tollgate_types::decide::{Decision, Method};
+
+/// How those of one answer were.
+pub(super) fn of_answer(method: &Method) -> Value {
+    let mut value = shared(method);
+    value["calls"] = json!(method.calls);
+    value
+}
+
+/// How those of all answers were: the worst of each. A question that failed has none.
+pub(super) fn of_all(decisions: &[Decision]) -> Option<Value> {
+    let mut methods = decisions.iter().filter_map(|decision| decision.method.as_ref());
+    let first = methods.next()?.clone();
+    let all = methods.fold(first, |all, method| {
+        let profile = all
+            .calibrated
+            .clone()
+            .filter(|_| all.calibrated == method.calibrated);
+        Method {
+            calibrated: profile,
+            ..all.and(method)
+        }
+    });
+    Some(shared(&all))
+}
+
+fn shared(method: &Method) -> Value {
+    let mut value = json!({
+        "source": method.source.as_str(),
+        "permutations": method.permutations,
+        "calibrated": method.calibrated.is_some(),
+    });
+    if let Some(profile) = &method.calibrated {
+        value["calibration"] = json!(profile);
+    }
+    if let Some(mass) = method.mass {
+        value["min_mass"] = json!(mass);
+    }
+    value
+}

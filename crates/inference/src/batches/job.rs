@@ -1,0 +1,562 @@
+//! Batches as jobs. Each line is written down before its call is made and again with what came of it; one that was begun and has no end
+//! when a process takes the batch over may have been carried out, and is not begun again. The charge of the batch is the sum of its lines.
+
+use std::collections::{HashMap, HashSet};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::Semaphore;
+use tollgate_accounts::{Caller, Vault};
+use tollgate_edge::RequestContext;
+use tollgate_jobs::{Handler, Jobs, Progress, Ran, Webhooks, Work};
+use tollgate_pipeline::Pipeline;
+use tollgate_storage::{
+    AccountStore, BatchStore, Compat, FilePurpose, Job, JobEnd, JobError, JobLease, KeptFile, KeyMode,
+    LineState, NewJobEvent, PriceStore, Settlement, StorageError, StorageErrorKind,
+};
+use tollgate_types::id::IdSource;
+use tollgate_types::usage::Outcome as CallOutcome;
+use tollgate_types::{
+    AccountId, BatchId, Clock, Credits, Error, ErrorCode, FileId, JobStatus, Prices, RequestId, StepState,
+    Timestamp,
+};
+
+use super::lines::{Line, Lines};
+use super::order::{KIND, MESSAGES_KIND, Order, Outcome, opened, seal};
+use super::outputs::{self, NotBegun, Place, Told, line_of};
+use super::request::{Named, Reading};
+use crate::files::{Files, Label};
+use crate::responses::kept::unavailable;
+
+/// Lines of one account that run at once on a node, whatever its batches.
+pub(super) const AT_ONCE: usize = 16;
+/// Lines of all accounts that run at once on a node.
+const AT_ONCE_TOGETHER: usize = 128;
+/// How often a line is tried whose providers did not take it.
+const ATTEMPTS: u32 = 3;
+/// How long it waits between.
+const PAUSE: Duration = Duration::from_secs(5);
+/// How long what came of a batch is kept that says nothing.
+const KEPT: Duration = Duration::from_hours(30 * 24);
+/// The two files, as steps.
+const OUTPUT: u32 = 0;
+const ERRORS: u32 = 1;
+/// Said when the files are written, and when nobody wants the batch any more.
+pub(super) const FINALIZING: &str = "batch.finalizing";
+pub(super) const CANCELLING: &str = "batch.cancelling";
+
+/// Carries batches out.
+pub struct Batches {
+    /// Jobs.
+    pub jobs: Arc<Jobs>,
+    /// Their lines.
+    pub store: Arc<dyn BatchStore>,
+    /// Their files.
+    pub files: Arc<Files>,
+    /// Makes calls.
+    pub pipeline: Arc<Pipeline>,
+    /// Seals what is asked for and what came of it.
+    pub vault: Vault,
+    /// Who asks.
+    pub accounts: Arc<dyn AccountStore>,
+    /// What was agreed.
+    pub prices: Arc<dyn PriceStore>,
+    /// Who is told of the end.
+    pub webhooks: Arc<Webhooks>,
+    /// Tokens that the unfinished batches of an account may consume that has no limit of its own.
+    pub most_tokens: u64,
+    /// Makes ids of requests.
+    pub ids: Arc<IdSource>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// How many lines run.
+    pub room: LineRoom,
+}
+
+/// How many lines may run at once.
+pub struct LineRoom {
+    together: Arc<Semaphore>,
+    accounts: Mutex<HashMap<AccountId, Arc<Semaphore>>>,
+}
+
+impl Default for LineRoom {
+    fn default() -> Self {
+        Self {
+            together: Arc::new(Semaphore::new(AT_ONCE_TOGETHER)),
+            accounts: Mutex::default(),
+        }
+    }
+}
+
+impl LineRoom {
+    fn of(&self, account: AccountId) -> Arc<Semaphore> {
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that nobody uses are forgotten.
+        accounts.retain(|_, room| Arc::strong_count(room) > 1);
+        let room = accounts.entry(account);
+        room.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))).clone()
+    }
+}
+
+/// Why no more lines are begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// There are none.
+    End,
+    Expired,
+    Cancelled,
+    /// The process is on its way out.
+    Leaving,
+}
+
+/// What all lines of a batch have in common.
+struct Run<'w> {
+    job: &'w Job,
+    lease: JobLease,
+    order: &'w Order,
+    reading: Reading,
+    caller: Caller,
+    agreed: Prices,
+    room: Arc<Semaphore>,
+    /// Whether something has come of this run.
+    has_gone_on: AtomicBool,
+}
+
+impl Run<'_> {
+    fn place<'p>(&'p self, number: u32, custom_id: &'p str) -> Place<'p> {
+        Place {
+            batch: self.job,
+            endpoint: self.order.endpoint,
+            number,
+            custom_id,
+        }
+    }
+}
+
+type Running<'r> = Pin<Box<dyn Future<Output = tollgate_storage::Result<()>> + Send + 'r>>;
+
+impl Batches {
+    pub(super) fn order(&self, job: &Job) -> Result<Order, Error> {
+        opened(&self.vault, job, &job.terms.body)
+    }
+
+    pub(super) fn outcome(&self, job: &Job) -> Result<Option<Outcome>, Error> {
+        let sealed = job.result.as_deref();
+        sealed.map(|sealed| opened(&self.vault, job, sealed)).transpose()
+    }
+
+    /// Who has asked, with the prices that were agreed.
+    async fn agreed(&self, job: &Job, order: &Order) -> Result<(Caller, Prices), Error> {
+        let mode = KeyMode::parse(&order.mode).unwrap_or(KeyMode::Live);
+        let compat = Compat::parse(&order.compat).unwrap_or(Compat::Strict);
+        let caller = Caller::of_job(&*self.accounts, job, mode, compat).await;
+        let caller = caller.map_err(|error| unavailable(&error))?;
+        let agreed = self.prices.get(job.price_version).await;
+        let agreed = agreed.map_err(|error| unavailable(&error))?;
+        let agreed = agreed.ok_or_else(|| Error::internal("a price version is not recorded"))?;
+        Ok((caller, agreed.prices))
+    }
+
+    fn stop(&self, work: &Work, order: &Order) -> Option<Stop> {
+        if work.cancelled().is_cancelled() {
+            Some(Stop::Cancelled)
+        } else if self.clock.now() >= order.expires_at() {
+            Some(Stop::Expired)
+        } else if self.pipeline.calls.is_closed() {
+            Some(Stop::Leaving)
+        } else {
+            None
+        }
+    }
+
+    /// Carries out the lines that were not begun yet.
+    async fn lines(
+        &self,
+        work: &Work,
+        run: &Run<'_>,
+        file: &KeptFile,
+        begun: &HashSet<u32>,
+    ) -> tollgate_storage::Result<Stop> {
+        let content = self.files.open(file, None).await.map_err(|error| lost(&error))?;
+        let (mut lines, mut next) = (Lines::new(content), 0);
+        let mut running: FuturesUnordered<Running<'_>> = FuturesUnordered::new();
+        let mut stop = None;
+        loop {
+            while stop.is_none() && running.len() < AT_ONCE {
+                stop = self.stop(work, run.order);
+                if stop == Some(Stop::Cancelled) {
+                    work.tell(told(CANCELLING)).await?;
+                }
+                if stop.is_some() {
+                    break;
+                }
+                match lines.next().await? {
+                    None => stop = Some(Stop::End),
+                    Some(line) => {
+                        let number = next;
+                        next += 1;
+                        if !begun.contains(&number) {
+                            running.push(Box::pin(self.line(run, number, line)));
+                        }
+                    }
+                }
+            }
+            match (running.next().await, stop) {
+                (Some(ended), _) => ended?,
+                (None, Some(stop)) => return Ok(stop),
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Carries out one line.
+    async fn line(&self, run: &Run<'_>, number: u32, line: Line) -> tollgate_storage::Result<()> {
+        let _permits = (
+            run.room.acquire().await.map_err(closed)?,
+            self.room.together.acquire().await.map_err(closed)?,
+        );
+        let (job, version) = (run.job, run.job.price_version);
+        let now = self.clock.now();
+        if !self.store.begin(run.lease, number, version, now).await? {
+            return Ok(());
+        }
+        let named = line
+            .text
+            .as_deref()
+            .map(|text| Named::read(text, run.order.endpoint));
+        let (content, state, settlement) = match named {
+            Some(Ok(named)) => self.answer(run, number, &named).await,
+            _ => {
+                let error = Error::internal("a line that was checked cannot be read");
+                let content = outputs::failed(&run.place(number, ""), self.request(), &error);
+                (content, LineState::Failed, None)
+            }
+        };
+        let sealed = self.sealed(job, &content)?;
+        let ended = line_of(job, number, state, sealed, settlement.as_ref());
+        self.store.end(run.lease, ended, self.clock.now()).await?;
+        match run.has_gone_on.swap(true, Ordering::Relaxed) {
+            true => Ok(()),
+            false => self.store.goes_on(run.lease).await,
+        }
+    }
+
+    async fn answer(
+        &self,
+        run: &Run<'_>,
+        number: u32,
+        named: &Named,
+    ) -> (Vec<u8>, LineState, Option<Settlement>) {
+        let place = run.place(number, &named.custom_id);
+        let mut attempt = 1;
+        loop {
+            let request = self.request();
+            let ctx = RequestContext::of_accepted(request, self.clock.now(), None);
+            let (pipeline, settled) = self.pipeline.carrying_out_line(run.job);
+            let made = match named.prepare(&pipeline, &ctx, &run.caller, &run.reading) {
+                Ok(call) => call.make(&pipeline, &ctx, run.job, run.agreed).await,
+                Err(error) => Err(error),
+            };
+            let settlement = settled.get();
+            let error = match made {
+                Ok(body) => {
+                    let content = outputs::answered(&place, request, &body);
+                    return (content, LineState::Done, settlement);
+                }
+                Err(error) => error,
+            };
+            let is_free = settlement.as_ref().is_none_or(|settled| settled.charge.is_zero());
+            if is_free && attempt < ATTEMPTS && passes(&error) {
+                attempt += 1;
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+            let content = outputs::failed(&place, request, &error);
+            return (content, LineState::Failed, settlement);
+        }
+    }
+
+    fn request(&self) -> RequestId {
+        RequestId::from_u128(self.ids.next(self.clock.now()))
+    }
+
+    fn sealed(&self, job: &Job, content: &[u8]) -> tollgate_storage::Result<Vec<u8>> {
+        let sealed = self.vault.seal(job.account, job.terms.id.as_u128(), content);
+        sealed.map_err(|error| StorageError::new(StorageErrorKind::Corrupt, error.to_string()))
+    }
+
+    /// Ends lines that a process has left in the middle: they may have been carried out, and nobody pays for them.
+    async fn end_abandoned(
+        &self,
+        run: &Run<'_>,
+        file: &KeptFile,
+        abandoned: &HashSet<u32>,
+    ) -> tollgate_storage::Result<()> {
+        if abandoned.is_empty() {
+            return Ok(());
+        }
+        let content = self.files.open(file, None).await.map_err(|error| lost(&error))?;
+        let (mut lines, mut number) = (Lines::new(content), 0);
+        while let Some(line) = lines.next().await? {
+            if abandoned.contains(&number) {
+                let named = line
+                    .text
+                    .and_then(|text| Named::read(&text, run.order.endpoint).ok());
+                let custom_id = named.map(|named| named.custom_id).unwrap_or_default();
+                let message =
+                    "The gateway was stopped while the request was carried out. It was not charged.";
+                let error = Error::new(ErrorCode::InternalError, message);
+                let content = outputs::failed(&run.place(number, &custom_id), self.request(), &error);
+                let sealed = self.sealed(run.job, &content)?;
+                let ended = line_of(run.job, number, LineState::Failed, sealed, None);
+                self.store.end(run.lease, ended, self.clock.now()).await?;
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+
+    /// Keeps a file of what came of the batch, once, whenever the process dies.
+    async fn keep(
+        &self,
+        work: &mut Work,
+        step: u32,
+        mut told: Told<'_>,
+        order: &Order,
+    ) -> Result<FileId, Error> {
+        let job = work.job().clone();
+        let known = work.step(step);
+        if let Some(known) = known {
+            let id = <[u8; 16]>::try_from(known.handle.as_slice()).map(u128::from_be_bytes);
+            let id = FileId::from_u128(id.map_err(|_| Error::internal("a file of a batch has no id"))?);
+            let is_there = self.files.find(job.account, id).await?.is_some();
+            match known.state {
+                StepState::Done => return Ok(id),
+                StepState::Intended if is_there => {
+                    let done = work.became(step, StepState::Done, Vec::new()).await;
+                    return done.map(|()| id).map_err(|error| unavailable(&error));
+                }
+                StepState::Intended => {
+                    let failed = work.became(step, StepState::Failed, Vec::new()).await;
+                    failed.map_err(|error| unavailable(&error))?;
+                }
+                _ => {}
+            }
+        }
+        let id = self.files.next_id();
+        let intended = work.intend(step, id.as_u128().to_be_bytes().to_vec()).await;
+        intended.map_err(|error| unavailable(&error))?;
+        let name = if step == OUTPUT { "output" } else { "error" };
+        let label = Label {
+            filename: format!("{}_{name}.jsonl", BatchId::from_u128(job.terms.id.as_u128())),
+            purpose: FilePurpose::BatchOutput,
+            expires_after: Some(order.kept.map_or(KEPT, Duration::from_secs)),
+        };
+        self.files.make(job.account, id, &mut told, label).await?;
+        let done = work.became(step, StepState::Done, Vec::new()).await;
+        done.map(|()| id).map_err(|error| unavailable(&error))
+    }
+
+    /// Writes the files and ends the batch.
+    async fn finalize(
+        &self,
+        work: &mut Work,
+        order: &Order,
+        file: Option<&KeptFile>,
+        stop: Stop,
+    ) -> Result<Ran, Error> {
+        let job = work.job().clone();
+        let finalizing_at = self.clock.now();
+        let cancelling_at = (stop == Stop::Cancelled).then_some(finalizing_at);
+        let told = work.tell(Progress {
+            phase: Some("finalizing".into()),
+            ..told(FINALIZING)
+        });
+        told.await.map_err(|error| unavailable(&error))?;
+        let sum = outputs::sum(&*self.store, &job).await;
+        let sum = sum.map_err(|error| unavailable(&error))?;
+        let why = match stop {
+            Stop::Expired => NotBegun::Expired,
+            _ => NotBegun::Cancelled,
+        };
+        let behind = match file {
+            Some(file) if sum.done + sum.failed < u64::from(order.total) => {
+                let states = self.store.states(job.account, job.terms.id).await;
+                let begun = states.map_err(|error| unavailable(&error))?;
+                let begun = begun.into_iter().map(|(number, _)| number).collect();
+                outputs::those_not_begun(self, &job, file, &begun, order.endpoint, why).await?
+            }
+            _ => Vec::new(),
+        };
+        let failed = u64::try_from(behind.len()).unwrap_or(u64::MAX) + sum.failed;
+        let output = match sum.done {
+            0 => None,
+            _ => {
+                let told = Told::new(self, &job, LineState::Done, Vec::new());
+                Some(self.keep(work, OUTPUT, told, order).await?)
+            }
+        };
+        let errors = match failed {
+            0 => None,
+            _ => {
+                let told = Told::new(self, &job, LineState::Failed, behind);
+                Some(self.keep(work, ERRORS, told, order).await?)
+            }
+        };
+        let outcome = Outcome {
+            output,
+            errors,
+            done: sum.done,
+            failed: sum.failed,
+            finalizing_at: Some(finalizing_at),
+            cancelling_at,
+            usage: sum.usage,
+        };
+        let (status, how) = match stop {
+            Stop::Expired => (JobStatus::Expired, CallOutcome::Timeout),
+            Stop::Cancelled => (JobStatus::Cancelled, CallOutcome::Cancelled),
+            Stop::End | Stop::Leaving => (JobStatus::Completed, CallOutcome::Ok),
+        };
+        let charge = sum.charge.min(job.held);
+        let beyond = sum.charge.saturating_sub(charge);
+        Ok(Ran::Ended(Box::new(JobEnd {
+            parts: Vec::new(),
+            status,
+            result: Some(seal(&self.vault, job.account, job.terms.id, &outcome)?),
+            error: None,
+            settlement: Settlement {
+                charge,
+                overrun: sum.overrun.checked_add(beyond).unwrap_or(Credits::MAX),
+                usage: sum.usage,
+                ..Settlement::free(job.account, job.hold, how, self.clock.now())
+            },
+            events: Vec::new(),
+        })))
+    }
+
+    fn failed(&self, job: &Job, error: &Error) -> Ran {
+        Ran::Ended(Box::new(JobEnd {
+            parts: Vec::new(),
+            status: JobStatus::Failed,
+            result: None,
+            error: Some(JobError::from(error)),
+            settlement: Settlement::free(job.account, job.hold, CallOutcome::Cancelled, self.clock.now()),
+            events: Vec::new(),
+        }))
+    }
+
+    async fn carry_out(&self, work: &mut Work) -> Result<Ran, Error> {
+        let job = work.job().clone();
+        let order = self.order(&job)?;
+        if let Some(fault) = order.faults.first() {
+            let error = Error::new(ErrorCode::InvalidParameter, fault.message.clone());
+            return Ok(self.failed(&job, &error));
+        }
+        let file = self.files.find(job.account, order.input).await?;
+        let Some(file) = file else {
+            let message = "The file with the requests is not there any more.";
+            let states = self.store.counts(job.account, job.terms.id).await;
+            let counts = states.map_err(|error| unavailable(&error))?;
+            if counts.done + counts.failed + counts.begun == 0 {
+                return Ok(self.failed(&job, &Error::new(ErrorCode::NotFound, message)));
+            }
+            return self.finalize(work, &order, None, Stop::Expired).await;
+        };
+        let (caller, agreed) = self.agreed(&job, &order).await?;
+        let run = Run {
+            job: &job,
+            lease: work.lease(),
+            order: &order,
+            reading: order.reading(),
+            caller,
+            agreed,
+            room: self.room.of(job.account),
+            has_gone_on: AtomicBool::new(false),
+        };
+        let states = self.store.states(job.account, job.terms.id).await;
+        let states = states.map_err(|error| unavailable(&error))?;
+        let of = |wanted: LineState| {
+            let chosen = states.iter().filter(move |(_, state)| *state == wanted);
+            chosen.map(|(number, _)| *number).collect::<HashSet<u32>>()
+        };
+        let abandoned = self.end_abandoned(&run, &file, &of(LineState::Begun)).await;
+        abandoned.map_err(|error| unavailable(&error))?;
+        let begun = states.iter().map(|(number, _)| *number).collect();
+        let stop = self.lines(work, &run, &file, &begun).await;
+        match stop.map_err(|error| unavailable(&error))? {
+            Stop::Leaving => Ok(Ran::Later(Duration::ZERO)),
+            stop => self.finalize(work, &order, Some(&file), stop).await,
+        }
+    }
+
+    /// When something was told of a batch.
+    pub(super) async fn told_at(&self, job: &Job, kind: &str) -> Result<Option<Timestamp>, Error> {
+        let events = self.jobs.events(job.account, job.terms.id, 0, 20).await;
+        let events = events.map_err(|error| unavailable(&error))?;
+        let found = events.into_iter().find(|event| &*event.kind == kind);
+        Ok(found.map(|event| event.at))
+    }
+}
+
+#[async_trait]
+impl Handler for Batches {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    async fn run(&self, work: &mut Work) -> tollgate_storage::Result<Ran> {
+        match self.carry_out(work).await {
+            Ok(ran) => Ok(ran),
+            Err(error) => {
+                tracing::warn!(%error, job.id = %work.job().terms.id, "a batch goes on later");
+                Ok(Ran::Later(PAUSE))
+            }
+        }
+    }
+}
+
+/// Carries out those in the format of messages, in the same way.
+pub struct MessageBatches(pub Arc<Batches>);
+
+#[async_trait]
+impl Handler for MessageBatches {
+    fn kind(&self) -> &'static str {
+        MESSAGES_KIND
+    }
+
+    async fn run(&self, work: &mut Work) -> tollgate_storage::Result<Ran> {
+        self.0.run(work).await
+    }
+}
+
+/// This and no more is told.
+fn told(kind: &str) -> Progress {
+    Progress {
+        events: vec![NewJobEvent {
+            kind: kind.into(),
+            body: Vec::new(),
+        }],
+        ..Progress::default()
+    }
+}
+
+/// Whether it may work later what does not work now.
+fn passes(error: &Error) -> bool {
+    matches!(
+        error.code,
+        ErrorCode::RateLimitExceeded | ErrorCode::Overloaded | ErrorCode::ModelUnavailable
+    )
+}
+
+fn lost(error: &Error) -> StorageError {
+    StorageError::new(StorageErrorKind::Unavailable, error.to_string())
+}
+
+fn closed(_: tokio::sync::AcquireError) -> StorageError {
+    StorageError::new(StorageErrorKind::Unavailable, "the room for lines is closed")
+}

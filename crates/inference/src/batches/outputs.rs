@@ -1,0 +1,244 @@
+//! What comes of a batch, as lines of its two files: what was answered, and what has failed or was not begun.
+
+use std::collections::{HashSet, VecDeque};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tollgate_edge::ErrorBody;
+use tollgate_edge::error::status_and_type;
+use tollgate_formats::anthropic_messages;
+use tollgate_storage::{BatchLine, BatchStore, Job, KeptFile, LineState, Settlement};
+use tollgate_types::{Credits, Error, RequestId, Usage};
+
+use super::job::Batches;
+use super::lines::Lines;
+use super::request::{Endpoint, Named};
+use crate::files::Pieces;
+use crate::responses::kept::unavailable;
+
+/// How many lines are read together.
+const PAGE: u32 = 200;
+
+/// Why a request was not begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotBegun {
+    Expired,
+    Cancelled,
+}
+
+/// The line of a request that was answered.
+pub(super) fn answered(place: &Place<'_>, request: RequestId, body: &[u8]) -> Vec<u8> {
+    // What breaks a line of JSON stands between its values.
+    let body: Vec<u8> = body
+        .iter()
+        .map(|byte| {
+            if matches!(byte, b'\n' | b'\r') {
+                b' '
+            } else {
+                *byte
+            }
+        })
+        .collect();
+    let name = Value::from(place.custom_id);
+    let (head, tail) = match place.endpoint {
+        Endpoint::Messages => (
+            format!("{{\"custom_id\":{name},\"result\":{{\"type\":\"succeeded\",\"message\":"),
+            &b"}}\n"[..],
+        ),
+        _ => (
+            format!(
+                "{{\"id\":\"{}\",\"custom_id\":{name},\"response\":{{\"status_code\":200,\"request_id\":\"{request}\",\
+                 \"body\":",
+                place.line_id()
+            ),
+            &b"},\"error\":null}\n"[..],
+        ),
+    };
+    [head.as_bytes(), &body, tail].concat()
+}
+
+/// The line of a request that has failed.
+pub(super) fn failed(place: &Place<'_>, request: RequestId, error: &Error) -> Vec<u8> {
+    let status = status_and_type(error.code).0.as_u16();
+    if place.endpoint == Endpoint::Messages {
+        let body = anthropic_messages::encode_error(error, status, &request.to_string());
+        let error: Value = serde_json::from_slice(&body).unwrap_or_default();
+        return place.result(&json!({"type": "errored", "error": error}));
+    }
+    let response = json!({"status_code": status, "request_id": request, "body": ErrorBody::from(error)});
+    place.line(&response, &Value::Null)
+}
+
+/// The line of a request that was not begun.
+fn not_begun(place: &Place<'_>, why: NotBegun) -> Vec<u8> {
+    let (code, message, name) = match why {
+        NotBegun::Expired => (
+            "batch_expired",
+            "This request could not be executed before the completion window expired.",
+            "expired",
+        ),
+        NotBegun::Cancelled => (
+            "batch_cancelled",
+            "This request was not executed: the batch was cancelled before.",
+            "canceled",
+        ),
+    };
+    match place.endpoint {
+        Endpoint::Messages => place.result(&json!({"type": name})),
+        _ => place.line(&Value::Null, &json!({"code": code, "message": message})),
+    }
+}
+
+/// Where a request stands.
+pub(super) struct Place<'p> {
+    pub(super) batch: &'p Job,
+    pub(super) endpoint: Endpoint,
+    pub(super) number: u32,
+    pub(super) custom_id: &'p str,
+}
+
+impl Place<'_> {
+    fn line(&self, response: &Value, error: &Value) -> Vec<u8> {
+        let line = json!({
+            "id": self.line_id(), "custom_id": self.custom_id, "response": response, "error": error
+        });
+        format!("{line}\n").into_bytes()
+    }
+
+    fn result(&self, result: &Value) -> Vec<u8> {
+        format!("{}\n", json!({"custom_id": self.custom_id, "result": result})).into_bytes()
+    }
+
+    fn line_id(&self) -> String {
+        format!("batch_req_{:032x}_{}", self.batch.terms.id.as_u128(), self.number)
+    }
+}
+
+/// Lines of a batch in one state, opened, and what stands behind them.
+pub(super) struct Told<'b> {
+    batches: &'b Batches,
+    batch: &'b Job,
+    state: LineState,
+    from: Option<u32>,
+    ready: VecDeque<Bytes>,
+    behind: Vec<Bytes>,
+}
+
+impl<'b> Told<'b> {
+    pub(super) fn new(batches: &'b Batches, batch: &'b Job, state: LineState, behind: Vec<Bytes>) -> Self {
+        Self {
+            batches,
+            batch,
+            state,
+            from: Some(0),
+            ready: VecDeque::new(),
+            behind,
+        }
+    }
+}
+
+impl Pieces for Told<'_> {
+    async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        loop {
+            if let Some(line) = self.ready.pop_front() {
+                return Ok(Some(line));
+            }
+            let Some(from) = self.from else {
+                self.ready.extend(std::mem::take(&mut self.behind));
+                return Ok(self.ready.pop_front());
+            };
+            let (account, id) = (self.batch.account, self.batch.terms.id);
+            let page = self.batches.store.lines(account, id, from, PAGE).await;
+            let page = page.map_err(|error| unavailable(&error))?;
+            self.from = next_page(&page);
+            for line in page.iter().filter(|line| line.state == self.state) {
+                let opened = self.batches.vault.open(account, id.as_u128(), &line.content);
+                let opened =
+                    opened.ok_or_else(|| Error::internal(format!("a line of {id} cannot be opened")))?;
+                self.ready.push_back(opened.into());
+            }
+        }
+    }
+}
+
+fn next_page(page: &[BatchLine]) -> Option<u32> {
+    let is_full = page.len() >= usize::try_from(PAGE).unwrap_or(usize::MAX);
+    page.last().filter(|_| is_full).map(|last| last.number + 1)
+}
+
+/// What the lines of a batch cost together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sum {
+    pub(super) done: u64,
+    pub(super) failed: u64,
+    pub(super) charge: Credits,
+    pub(super) overrun: Credits,
+    pub(super) usage: Usage,
+}
+
+/// Adds the lines of a batch up.
+pub(super) async fn sum(store: &dyn BatchStore, batch: &Job) -> tollgate_storage::Result<Sum> {
+    let (mut sum, mut from) = (Sum::default(), Some(0));
+    while let Some(start) = from {
+        let page = store.lines(batch.account, batch.terms.id, start, PAGE).await?;
+        from = next_page(&page);
+        for line in page {
+            match line.state {
+                LineState::Done => sum.done += 1,
+                LineState::Failed => sum.failed += 1,
+                LineState::Begun => {}
+            }
+            sum.charge = sum.charge.checked_add(line.charge).unwrap_or(Credits::MAX);
+            sum.overrun = sum.overrun.checked_add(line.overrun).unwrap_or(Credits::MAX);
+            sum.usage = sum.usage.plus(&line.usage);
+        }
+    }
+    Ok(sum)
+}
+
+/// The lines of requests that were not begun.
+pub(super) async fn those_not_begun(
+    batches: &Batches,
+    batch: &Job,
+    file: &KeptFile,
+    begun: &HashSet<u32>,
+    endpoint: Endpoint,
+    why: NotBegun,
+) -> Result<Vec<Bytes>, Error> {
+    let content = batches.files.open(file, None).await?;
+    let (mut lines, mut number, mut found) = (Lines::new(content), 0, Vec::new());
+    while let Some(line) = lines.next().await.map_err(|error| unavailable(&error))? {
+        if !begun.contains(&number) {
+            let named = line.text.and_then(|text| Named::read(&text, endpoint).ok());
+            let custom_id = named.map(|named| named.custom_id).unwrap_or_default();
+            let place = Place {
+                batch,
+                endpoint,
+                number,
+                custom_id: &custom_id,
+            };
+            found.push(not_begun(&place, why).into());
+        }
+        number += 1;
+    }
+    Ok(found)
+}
+
+/// A line that has ended in this way.
+pub(super) fn line_of(
+    batch: &Job,
+    number: u32,
+    state: LineState,
+    content: Vec<u8>,
+    settlement: Option<&Settlement>,
+) -> BatchLine {
+    BatchLine {
+        number,
+        state,
+        content,
+        price_version: batch.price_version,
+        usage: settlement.map_or(Usage::ZERO, |settlement| settlement.usage),
+        charge: settlement.map_or(Credits::ZERO, |settlement| settlement.charge),
+        overrun: settlement.map_or(Credits::ZERO, |settlement| settlement.overrun),
+    }
+}

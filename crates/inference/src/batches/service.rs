@@ -1,0 +1,364 @@
+//! The use cases: accept, show, list, cancel.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tollgate_accounts::Caller;
+use tollgate_billing::{FixedTerms, HoldRequest};
+use tollgate_catalog::Model;
+use tollgate_edge::RequestContext;
+use tollgate_storage::{Account, FilePurpose, Job, JobCancel, JobFilter, KeptFile, LineCounts, NewJob};
+use tollgate_types::{AccountId, BatchId, Credits, Error, ErrorCode, FileId, JobId, JobStatus};
+
+use super::job::{Batches, CANCELLING, FINALIZING};
+use super::lines::Lines;
+use super::order::{KIND, MESSAGES_KIND, Order, seal};
+use super::read::{self, invalid};
+use super::request::{Fault, Named, Reading};
+use super::wire::{Batch, Shown};
+use crate::responses::kept::unavailable;
+
+/// The path of the endpoint, as usage rows have it.
+const ENDPOINT: &str = "/v1/batches";
+const MESSAGES_ENDPOINT: &str = "/v1/messages/batches";
+/// The most requests of a batch.
+const MOST_LINES: u32 = 50_000;
+/// The most faults that are told.
+const MOST_FAULTS: usize = 100;
+/// Batches of an account that have not ended.
+const MOST_OPEN: u32 = 1_000;
+/// After so many lines others have a turn on this thread.
+const TURN: u32 = 16;
+
+/// What all lines of a file ask for together.
+pub(super) struct Examined {
+    /// That of the first line that can be carried out.
+    model: Option<(Arc<str>, Arc<Model>)>,
+    held: Credits,
+    pub(super) total: u32,
+    pub(super) tokens: u64,
+    pub(super) faults: Vec<Fault>,
+}
+
+/// Accepts a batch.
+pub(super) async fn create(
+    batches: &Batches,
+    ctx: &RequestContext,
+    caller: Caller,
+    body: Bytes,
+) -> Result<Batch, Error> {
+    let asked = read::create(&body)?;
+    let account = caller.account_id();
+    let file = batches
+        .files
+        .get(account, &asked.input_file_id, "input_file_id")
+        .await?;
+    if file.purpose != FilePurpose::Batch {
+        return Err(invalid("input_file_id", "is a file with the purpose 'batch'"));
+    }
+    let id = JobId::from_u128(ctx.id.as_u128());
+    let webhook = asked.webhook_url.as_deref();
+    let webhook = webhook
+        .map(|url| batches.webhooks.address(account, id, url))
+        .transpose()?;
+    let examined = examine(batches, ctx, &caller, &asked.endpoint.into(), &file).await?;
+    let order = Order {
+        input: file.id,
+        endpoint: asked.endpoint,
+        version: None,
+        previews: Vec::new(),
+        total: examined.total,
+        tokens: examined.tokens,
+        metadata: asked.metadata,
+        kept: asked.kept,
+        mode: caller.mode.as_str().to_owned(),
+        compat: caller.compat.as_str().to_owned(),
+        accepted_at: ctx.accepted_at,
+        faults: examined.faults.clone(),
+    };
+    let job = accept(batches, ctx, &caller, (KIND, webhook), &order, examined).await?;
+    show(batches, &job).await
+}
+
+/// Accepts a batch as a job: all of its lines are held for, or none.
+pub(super) async fn accept(
+    batches: &Batches,
+    ctx: &RequestContext,
+    caller: &Caller,
+    (kind, webhook): (&str, Option<Vec<u8>>),
+    order: &Order,
+    examined: Examined,
+) -> Result<Job, Error> {
+    let (account, id) = (caller.account_id(), JobId::from_u128(ctx.id.as_u128()));
+    let is_sound = examined.faults.is_empty();
+    if is_sound {
+        check_tokens(batches, &caller.account, examined.tokens).await?;
+    }
+    let (name, model) = match examined.model {
+        Some(known) => known,
+        // It will not be carried out; its hold of nothing names a list all the same.
+        None => any_model(batches)?,
+    };
+    // What cannot be carried out is not paid for.
+    let amount = if is_sound { examined.held } else { Credits::ZERO };
+    let job = NewJob {
+        id,
+        kind: Arc::from(kind),
+        body: seal(&batches.vault, account, id, order)?,
+        // One that nobody begins in time has its files, too: they say so of each request.
+        start_by: None,
+        webhook,
+    };
+    let hold = HoldRequest {
+        account,
+        key: caller.key,
+        request: ctx.id,
+        public_model: name,
+        endpoint: if kind == KIND { ENDPOINT } else { MESSAGES_ENDPOINT },
+        max_cost: ctx.max_cost.amount(),
+        accepted_at: ctx.accepted_at,
+        ahead: caller.account.test_clock.unwrap_or_default(),
+        // The hold of a job lasts as long as that.
+        lifetime: Duration::ZERO,
+    };
+    let terms = FixedTerms {
+        price_version: model.price_version,
+        not_covered_by: model.not_covered_by.clone(),
+    };
+    let jobs = batches.jobs.clone();
+    batches
+        .pipeline
+        .accept_job(jobs, job, &hold, terms, amount)
+        .await?;
+    let job = batches.jobs.get(account, id).await;
+    let job = job.map_err(|error| unavailable(&error))?;
+    job.ok_or_else(|| Error::internal("a batch that was accepted is not there"))
+}
+
+fn any_model(batches: &Batches) -> Result<(Arc<str>, Arc<Model>), Error> {
+    let snapshot = batches.pipeline.catalog.current();
+    let model = snapshot.models().first().cloned();
+    let model = model.ok_or_else(|| Error::new(ErrorCode::ModelNotFound, "There are no models."))?;
+    Ok((Arc::from("-"), model))
+}
+
+/// Goes through all lines: what is wrong with them, and what they cost at the most.
+pub(super) async fn examine(
+    batches: &Batches,
+    ctx: &RequestContext,
+    caller: &Caller,
+    reading: &Reading,
+    file: &KeptFile,
+) -> Result<Examined, Error> {
+    let mut lines = Lines::new(batches.files.open(file, None).await?);
+    let mut names = HashSet::new();
+    let mut found = Examined {
+        model: None,
+        held: Credits::ZERO,
+        total: 0,
+        tokens: 0,
+        faults: Vec::new(),
+    };
+    while let Some(line) = lines.next().await.map_err(|error| unavailable(&error))? {
+        if found.total == MOST_LINES {
+            let message = format!("A batch has at most {MOST_LINES} requests.");
+            found.faults.push(Fault::new("too_many_requests", message, None));
+            break;
+        }
+        found.total += 1;
+        let checked = match &line.text {
+            Some(text) => check_line(batches, ctx, caller, reading, text, &mut names, &mut found),
+            None => Err(Fault::new("line_too_long", "A line has at most 8 MiB.", None)),
+        };
+        if let Err(fault) = checked {
+            found.faults.push(Fault {
+                line: Some(line.place),
+                ..fault
+            });
+            if found.faults.len() == MOST_FAULTS {
+                break;
+            }
+        }
+        if found.total.is_multiple_of(TURN) {
+            tokio::task::yield_now().await;
+        }
+    }
+    if found.total == 0 {
+        found
+            .faults
+            .push(Fault::new("empty_file", "The file has no requests.", None));
+    }
+    Ok(found)
+}
+
+fn check_line(
+    batches: &Batches,
+    ctx: &RequestContext,
+    caller: &Caller,
+    reading: &Reading,
+    text: &[u8],
+    names: &mut HashSet<String>,
+    found: &mut Examined,
+) -> Result<(), Fault> {
+    let named = Named::read(text, reading.endpoint)?;
+    let mut call = named.prepare(&batches.pipeline, ctx, caller, reading)?;
+    let routed = call.routed();
+    let (name, model) = (routed.public_model.clone(), routed.model.clone());
+    let (first, _) = found.model.get_or_insert((name, model.clone()));
+    if *first != routed.public_model {
+        let message = format!("All requests of a batch are to one model, here '{first}'.");
+        return Err(Fault::new("mismatched_model", message, Some("body.model")));
+    }
+    if !names.insert(named.custom_id.clone()) {
+        let message = "Another line has this 'custom_id': each has one of its own.";
+        return Err(Fault::new("duplicate_custom_id", message, Some("custom_id")));
+    }
+    let (held, tokens) = call.bound(&batches.pipeline)?;
+    found.held = found.held.checked_add(held).unwrap_or(Credits::MAX);
+    found.tokens = found.tokens.saturating_add(tokens);
+    Ok(())
+}
+
+/// Batches of an account that have not ended.
+async fn open(batches: &Batches, account: AccountId) -> Result<Vec<Job>, Error> {
+    let mut found = Vec::new();
+    for kind in [KIND, MESSAGES_KIND] {
+        for status in [JobStatus::Queued, JobStatus::InProgress] {
+            let filter = JobFilter {
+                kind: Some(kind.to_owned()),
+                status: Some(status),
+                before: None,
+                after: None,
+            };
+            let listed = batches.jobs.list(account, filter, MOST_OPEN).await;
+            found.extend(listed.map_err(|error| unavailable(&error))?);
+        }
+    }
+    Ok(found)
+}
+
+async fn check_tokens(batches: &Batches, account: &Account, tokens: u64) -> Result<(), Error> {
+    let mut waiting = 0_u64;
+    for job in open(batches, account.id).await? {
+        waiting = waiting.saturating_add(batches.order(&job)?.tokens);
+    }
+    let most = account.limits.batch_tokens.unwrap_or(batches.most_tokens);
+    if waiting.saturating_add(tokens) <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "The unfinished batches of an account may have {most} tokens together, as far as can be told beforehand; {waiting} \
+         are there and this one has {tokens}. Wait for one to end, or send a smaller one."
+    );
+    Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param("input_file_id"))
+}
+
+/// Whether an unfinished batch needs a file.
+pub(crate) async fn needs(batches: &Batches, account: AccountId, file: FileId) -> Result<bool, Error> {
+    for job in open(batches, account).await? {
+        let order = batches.order(&job)?;
+        if order.input == file && order.faults.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+async fn find(batches: &Batches, account: AccountId, id: &str) -> Result<Job, Error> {
+    let not_found = || {
+        let message = "There is no such batch. GET /v1/batches lists those of the account.";
+        Error::new(ErrorCode::NotFound, message).with_param("batch_id")
+    };
+    let id: BatchId = id.parse().map_err(|_| not_found())?;
+    let job = batches.jobs.get(account, JobId::from_u128(id.as_u128())).await;
+    let job = job.map_err(|error| unavailable(&error))?;
+    job.filter(|job| &*job.terms.kind == KIND).ok_or_else(not_found)
+}
+
+/// A batch.
+pub(super) async fn get(batches: &Batches, account: AccountId, id: &str) -> Result<Batch, Error> {
+    let job = find(batches, account, id).await?;
+    show(batches, &job).await
+}
+
+/// Batches, the newest first, and whether there are more.
+pub(super) async fn list(
+    batches: &Batches,
+    account: AccountId,
+    after: Option<BatchId>,
+    limit: u32,
+) -> Result<(Vec<Batch>, bool), Error> {
+    let filter = JobFilter {
+        kind: Some(KIND.to_owned()),
+        status: None,
+        before: after.map(|after| JobId::from_u128(after.as_u128())),
+        after: None,
+    };
+    let listed = batches.jobs.list(account, filter, limit.saturating_add(1)).await;
+    let mut listed = listed.map_err(|error| unavailable(&error))?;
+    let most = usize::try_from(limit).unwrap_or(usize::MAX);
+    let has_more = listed.len() > most;
+    listed.truncate(most);
+    let mut shown = Vec::with_capacity(listed.len());
+    for job in &listed {
+        shown.push(show(batches, job).await?);
+    }
+    Ok((shown, has_more))
+}
+
+/// The batch when its owner does not want it any more.
+pub(super) async fn cancel(batches: &Batches, account: AccountId, id: &str) -> Result<Batch, Error> {
+    let job = find(batches, account, id).await?;
+    let cancelled = batches
+        .jobs
+        .cancel(account, job.terms.id, batches.clock.now())
+        .await;
+    match cancelled.map_err(|error| unavailable(&error))? {
+        JobCancel::Cancelled(job) => show(batches, &job).await,
+        JobCancel::Ended(job) if job.status == JobStatus::Cancelled => show(batches, &job).await,
+        JobCancel::Requested(job) => {
+            let waited = batches
+                .jobs
+                .wait(account, job.terms.id, None, Duration::from_millis(200))
+                .await;
+            let now = waited.map_err(|error| unavailable(&error))?.unwrap_or(*job);
+            show(batches, &now).await
+        }
+        JobCancel::Ended(_) => {
+            let message = "The batch has ended: there is nothing to cancel.";
+            Err(Error::new(ErrorCode::Conflict, message).with_param("batch_id"))
+        }
+    }
+}
+
+async fn show(batches: &Batches, job: &Job) -> Result<Batch, Error> {
+    let order = batches.order(job)?;
+    let outcome = batches.outcome(job)?;
+    let counts = match &outcome {
+        Some(outcome) => outcome.counts(),
+        None if job.started_at.is_none() => LineCounts::default(),
+        None => {
+            let counts = batches.store.counts(job.account, job.terms.id).await;
+            counts.map_err(|error| unavailable(&error))?
+        }
+    };
+    let (mut finalizing_at, mut cancelling_at) = (None, None);
+    match &outcome {
+        Some(outcome) => (finalizing_at, cancelling_at) = (outcome.finalizing_at, outcome.cancelling_at),
+        None if job.status == JobStatus::InProgress => {
+            finalizing_at = batches.told_at(job, FINALIZING).await?;
+            cancelling_at = batches.told_at(job, CANCELLING).await?;
+        }
+        None => {}
+    }
+    Ok(Batch::of(Shown {
+        job,
+        order,
+        outcome,
+        counts,
+        finalizing_at,
+        cancelling_at,
+    }))
+}

@@ -1,0 +1,8 @@
+//! `POST /v1/decisions`, also as `POST /v1/systemone`, and the profiles by which probabilities are corrected.
+
+mod routes;
+mod service;
+mod wire;
+
+pub use routes::routes;
+pub(crate) use service::text_of;

@@ -1,0 +1,243 @@
+//! Numbers of a server that takes questions. What it does not know is asked in what it knows: functions as choices, whether
+//! a question can be answered as a question of its own, and more options than it takes in heats. It is asked no more at once
+//! than it takes.
+
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, stream};
+use tollgate_estimate::{EstimateOptions, Estimator, Heat, HeatReading};
+use tollgate_types::decide::{
+    ChoiceOption, Decision, DecisionSource, Level, Method, Question, QuestionKind, Verdict,
+};
+use tollgate_upstream::{RelayCall, UpstreamError};
+
+use super::failed;
+use super::items::{self, Found, Item, ItemKind, ItemOption};
+use super::reading::{AT_ONCE, Answered, Run, Tried, decisions, known};
+
+/// What the upstream takes.
+#[derive(Clone, Copy)]
+pub(super) struct Native {
+    pub(super) questions: usize,
+    pub(super) options: usize,
+    pub(super) tools: bool,
+    pub(super) abstain: bool,
+}
+
+impl Native {
+    /// Whether it takes a question as it is.
+    fn takes(&self, question: &Question) -> bool {
+        let is_fine = match &question.kind {
+            QuestionKind::Noul { .. } => true,
+            QuestionKind::Choice { options } => options.len() <= self.options,
+            QuestionKind::Score { levels } => levels.len() <= self.options,
+            QuestionKind::Tool { tools, .. } => self.tools && tools.len() < self.options,
+        };
+        is_fine && (self.abstain || !question.abstain)
+    }
+}
+
+impl Run<'_> {
+    /// The answers to all questions, by an upstream that takes questions.
+    pub(super) async fn by_relay(&self, native: Native) -> Tried<Vec<Decision>> {
+        let questions = &self.call.questions;
+        let all = 0..questions.len();
+        let (whole, apart): (Vec<usize>, Vec<usize>) =
+            all.partition(|place| native.takes(&questions[*place]));
+        let asked = whole.iter().map(|place| questions[*place].clone()).collect();
+        let Some(told) = self.relayed(native, asked, true).await? else {
+            return Ok(None);
+        };
+        let mut answered: Vec<(usize, Decision)> = whole.iter().copied().zip(told).collect();
+        if !apart.is_empty() {
+            let first = items::first(questions, &apart);
+            let Some(answers) = self.in_heats(native, first, whole.is_empty()).await? else {
+                return Ok(None);
+            };
+            let second = items::second(questions, known(&answers));
+            let more = self.in_heats(native, second, false).await?;
+            let answers = answers.into_iter().chain(more.into_iter().flatten());
+            let decided = decisions(questions, &apart, answers.collect())?;
+            answered.extend(apart.iter().copied().zip(decided));
+        }
+        answered.sort_by_key(|(place, _)| *place);
+        Ok(Some(answered.into_iter().map(|(_, decision)| decision).collect()))
+    }
+
+    /// Asks these questions as they are. The first request goes alone, when nothing was asked before.
+    async fn relayed(
+        &self,
+        native: Native,
+        questions: Vec<Question>,
+        is_first: bool,
+    ) -> Tried<Vec<Decision>> {
+        let mut chunks = questions.chunks(native.questions.max(1));
+        let mut decided = Vec::with_capacity(questions.len());
+        if is_first && let Some(chunk) = chunks.next() {
+            match self.relay_chunk(chunk).await? {
+                Some(decisions) => decided.extend(decisions),
+                None => return Ok(None),
+            }
+        }
+        let rest: Vec<BoxFuture<'_, _>> = chunks
+            .map(|chunk| async move { (chunk.len(), self.relay_chunk(chunk).await) }.boxed())
+            .collect();
+        let mut rest = stream::iter(rest).buffered(AT_ONCE);
+        while let Some((number, told)) = rest.next().await {
+            let error = match told {
+                Ok(Some(decisions)) => {
+                    decided.extend(decisions);
+                    continue;
+                }
+                Ok(None) => UpstreamError::protocol("it takes no questions any more"),
+                Err(error) => error,
+            };
+            let nothing = || Decision {
+                verdict: failed(&error),
+                abstain: None,
+                method: None,
+            };
+            decided.extend(std::iter::repeat_with(nothing).take(number));
+        }
+        Ok(Some(decided))
+    }
+
+    async fn relay_chunk(&self, questions: &[Question]) -> Tried<Vec<Decision>> {
+        let call = RelayCall {
+            upstream_model: self.model.clone(),
+            state: self.call.state.clone(),
+            questions: questions.to_vec(),
+        };
+        let Some(answer) = self.provider.relay(&self.ctx, &call).await? else {
+            return Ok(None);
+        };
+        if answer.decisions.len() != questions.len() {
+            return Err(UpstreamError::protocol("it did not answer each question once"));
+        }
+        Ok(Some(answer.decisions))
+    }
+
+    /// The probabilities of items, each a question of its own, or several where it has more options than are taken.
+    async fn in_heats(&self, native: Native, items: Vec<Item>, is_first: bool) -> Tried<Vec<Answered>> {
+        let how = EstimateOptions {
+            labels_at_once: native.options,
+            permutations: Some(1),
+            fast: false,
+            seed: self.call.options.seed,
+            prior: None,
+        };
+        let mut askings: Vec<(Item, Estimator)> = items
+            .into_iter()
+            .map(|item| {
+                let estimator = Estimator::new(item.options.len(), item.kind == ItemKind::Score, &how);
+                (item, estimator)
+            })
+            .collect();
+        let mut is_first = is_first;
+        loop {
+            let heats: Vec<Vec<Heat>> = askings.iter().map(|(_, estimator)| estimator.asks()).collect();
+            let asked: Vec<Question> = askings
+                .iter()
+                .zip(&heats)
+                .flat_map(|((item, _), heats)| heats.iter().map(|heat| of_heat(item, heat)))
+                .enumerate()
+                .map(|(number, question)| Question {
+                    id: format!("q{number}"),
+                    ..question
+                })
+                .collect();
+            if asked.is_empty() {
+                break;
+            }
+            let Some(told) = self.relayed(native, asked, is_first).await? else {
+                return Ok(None);
+            };
+            is_first = false;
+            let mut told = told.into_iter();
+            for ((_, estimator), heats) in askings.iter_mut().zip(heats) {
+                let readings = told.by_ref().take(heats.len()).map(reading);
+                estimator.tell(readings.collect());
+            }
+        }
+        let found = askings.into_iter().map(|(item, estimator)| {
+            let found = estimator.finish().map(|estimate| {
+                let method = Method {
+                    source: DecisionSource::Native,
+                    permutations: 0,
+                    mass: None,
+                    calls: estimate.calls,
+                    calibrated: None,
+                };
+                Found {
+                    probabilities: estimate.probabilities,
+                    method,
+                }
+            });
+            (
+                item,
+                found.map_err(|error| UpstreamError::protocol(error.to_string())),
+            )
+        });
+        Ok(Some(found.collect()))
+    }
+}
+
+/// Some of an item's options as a question.
+fn of_heat(item: &Item, heat: &Heat) -> Question {
+    let shown = || heat.order.iter().map(|place| &item.options[*place]);
+    let kind = match item.kind {
+        ItemKind::Noul => {
+            let mut meanings = shown().map(meaning);
+            QuestionKind::Noul {
+                yes: meanings.next(),
+                no: meanings.next(),
+            }
+        }
+        ItemKind::Choice => {
+            let option = |option: &ItemOption| ChoiceOption {
+                value: option.name.clone().into(),
+                description: option.description.clone(),
+            };
+            QuestionKind::Choice {
+                options: shown().map(option).collect(),
+            }
+        }
+        ItemKind::Score => {
+            let level = |option: &ItemOption| Level {
+                label: option.name.clone(),
+                description: option.description.clone(),
+            };
+            QuestionKind::Score {
+                levels: shown().map(level).collect(),
+            }
+        }
+    };
+    Question {
+        id: String::new(),
+        param: String::new(),
+        instructions: item.asked.clone(),
+        kind,
+        abstain: false,
+    }
+}
+
+fn meaning(option: &ItemOption) -> String {
+    option.description.clone().unwrap_or_else(|| option.name.clone())
+}
+
+/// What a server's answer says of the options that it was shown; nothing when it has not answered.
+fn reading(decision: Decision) -> Option<HeatReading> {
+    let probabilities = match decision.verdict {
+        Verdict::Noul(yes) => vec![yes, 1.0 - yes],
+        Verdict::Choice(probabilities) | Verdict::Score(probabilities) => probabilities,
+        Verdict::Tool { .. } | Verdict::Refused | Verdict::Failed(_) => return None,
+    };
+    // What is certainly not is told all the same.
+    const LEAST: f64 = 1e-12;
+    Some(HeatReading {
+        logprobs: probabilities
+            .iter()
+            .map(|share| Some(share.max(LEAST).ln()))
+            .collect(),
+        rest: None,
+    })
+}

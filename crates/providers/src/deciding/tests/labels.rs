@@ -1,0 +1,507 @@
+//! Labels at every provider: by the numbers of their tokens, by the likeliest tokens, by answers that are counted.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tollgate_testkit::upstream::{DecisionFault, FakeUpstream, Reply};
+use tollgate_types::decide::{DecisionSource, State, StateMediaKind};
+use tollgate_upstream::{DecisionWay, LabelCall, UpstreamCause, UpstreamErrorKind};
+
+use super::servers::{
+    MODEL, THREE, asked, context, near, patient, provider, read, shares, sources, state, three, way,
+};
+use DecisionSource::{Logits, Native, Sampled, TopLogprobs};
+
+#[tokio::test]
+async fn ways_are_listed_best_first() {
+    let upstream = FakeUpstream::start().await;
+    for (preset, expected) in [
+        ("openai", &[Native, TopLogprobs, Sampled][..]),
+        ("azure-openai", &[TopLogprobs, Sampled]),
+        ("openrouter", &[Native, TopLogprobs, Sampled]),
+        ("groq", &[Sampled]),
+        ("llama.cpp", &[Native, TopLogprobs, Sampled]),
+        ("vllm", &[Logits, TopLogprobs, Sampled]),
+        ("sglang", &[Logits, TopLogprobs, Sampled]),
+        ("gemini", &[Native, TopLogprobs, Sampled]),
+        ("anthropic", &[Sampled]),
+        ("bedrock", &[Sampled]),
+        ("openai-responses", &[Sampled]),
+    ] {
+        let provider = provider(preset, &upstream);
+        assert_eq!(
+            sources(provider.decisions().unwrap(), &State::default()),
+            expected,
+            "{preset}"
+        );
+    }
+    assert_eq!(upstream.request_count(), 0);
+}
+
+#[tokio::test]
+async fn what_is_read_is_what_is_true() {
+    for (preset, source, most) in [
+        ("vllm", Logits, None),
+        ("sglang", Logits, None),
+        ("llama.cpp", TopLogprobs, Some(512)),
+        ("openai", TopLogprobs, Some(20)),
+        ("fireworks", TopLogprobs, Some(5)),
+        ("openai-compatible", TopLogprobs, Some(20)),
+        ("gemini", TopLogprobs, Some(20)),
+    ] {
+        let upstream = FakeUpstream::start().await;
+        let provider = provider(preset, &upstream);
+        let decisions = provider.decisions().unwrap();
+        let call = three();
+        if let (DecisionWay::TopLogprobs { most: found }, Some(most)) = (way(decisions, &call, source), most)
+        {
+            assert_eq!(found, most, "{preset}");
+        }
+        let reading = read(decisions, source, &call).await.unwrap().unwrap();
+        let few = most == Some(5);
+        // Of five tokens, four spell the two likelier labels, and one is a spelling of the third.
+        let expected = if few {
+            [THREE[0], THREE[1], 0.7 * THREE[2]]
+        } else {
+            THREE
+        };
+        assert!(near(&shares(&reading), &expected, 1e-9), "{preset}: {reading:?}");
+        match most {
+            None => assert_eq!(reading.rest, None, "{preset}"),
+            Some(_) => assert!(
+                reading.rest.is_some_and(|rest| rest.exp() < 0.1),
+                "{preset}: {reading:?}"
+            ),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_of_tokens_tells_of_every_label() {
+    for preset in ["vllm", "sglang"] {
+        let upstream = FakeUpstream::start().await;
+        let provider = provider(preset, &upstream);
+        let decisions = provider.decisions().unwrap();
+        let labels = decisions.labels(&patient(), MODEL, 255).await.unwrap();
+        assert_eq!(labels.len(), 255);
+        assert!(
+            labels
+                .iter()
+                .all(|label| label.len() == 2 && !label.contains('Q')),
+            "{labels:?}"
+        );
+        let options: Vec<String> = (0..255).map(|place| format!("option {place}")).collect();
+        let weights: String = (0..255)
+            .map(|place| format!("'option {place}'={} ", place + 1))
+            .collect();
+        let call = asked(&format!("[[decide * {}]]", weights.trim()), &labels, &options);
+        let reading = read(decisions, Logits, &call).await.unwrap().unwrap();
+        let expected: Vec<f64> = (1..=255).map(|weight| f64::from(weight) / 32_640.0).collect();
+        assert!(near(&shares(&reading), &expected, 1e-9), "{preset}");
+        let requests = upstream.requests();
+        let ends: Vec<&str> = requests
+            .iter()
+            .filter_map(|one| one.path.rsplit('/').next())
+            .collect();
+        let how = if preset == "vllm" {
+            "completions"
+        } else {
+            "generate"
+        };
+        assert_eq!(
+            ends,
+            ["tokenize", how, how, how, how],
+            "510 spellings, 128 at once"
+        );
+        for request in &requests[1..] {
+            let body = request.json().unwrap();
+            let named = body
+                .get("logprob_token_ids")
+                .or(body.get("token_ids_logprob"))
+                .unwrap();
+            assert!(named.as_array().unwrap().len() <= 128);
+        }
+    }
+}
+
+#[tokio::test]
+async fn others_have_letters() {
+    let upstream = FakeUpstream::start().await;
+    for preset in ["openai", "gemini", "anthropic"] {
+        let provider = provider(preset, &upstream);
+        let labels = provider
+            .decisions()
+            .unwrap()
+            .labels(&patient(), MODEL, 255)
+            .await
+            .unwrap();
+        assert_eq!((labels.len(), labels[25].as_str()), (26, "Z"), "{preset}");
+    }
+    assert_eq!(upstream.request_count(), 0);
+}
+
+/// What is left of the ways once this one was tried.
+#[tokio::test]
+async fn what_a_deployment_does_not_tell_is_not_asked_again() {
+    use DecisionFault::*;
+    for (preset, source, fault, left) in [
+        ("vllm", Logits, IgnoresTokenIds, &[TopLogprobs, Sampled][..]),
+        ("vllm", Logits, NoEndpoint, &[TopLogprobs, Sampled]),
+        ("vllm", Logits, RefusesLogprobs, &[TopLogprobs, Sampled]),
+        ("vllm", Logits, RefusesSilently, &[TopLogprobs, Sampled]),
+        ("vllm", TopLogprobs, DropsLogprobs, &[Logits, Sampled]),
+        ("sglang", Logits, IgnoresTokenIds, &[TopLogprobs, Sampled]),
+        ("sglang", Logits, NoEndpoint, &[TopLogprobs, Sampled]),
+        (
+            "llama.cpp",
+            TopLogprobs,
+            NoEndpoint,
+            &[Native, TopLogprobs, Sampled],
+        ),
+        (
+            "llama.cpp",
+            TopLogprobs,
+            DropsLogprobs,
+            &[Native, TopLogprobs, Sampled],
+        ),
+        ("openai", TopLogprobs, DropsLogprobs, &[Native, Sampled]),
+        ("openai", TopLogprobs, RefusesLogprobs, &[Native, Sampled]),
+        ("openai", TopLogprobs, RefusesSilently, &[Native, Sampled]),
+        ("openai", TopLogprobs, FewerLogprobs(1), &[Native, Sampled]),
+        ("gemini", TopLogprobs, DropsLogprobs, &[Native, Sampled]),
+        ("gemini", TopLogprobs, RefusesLogprobs, &[Native, Sampled]),
+        ("gemini", TopLogprobs, RefusesSilently, &[Native, Sampled]),
+    ] {
+        let upstream = FakeUpstream::start().await;
+        upstream.set_decision_fault(Some(fault));
+        let provider = provider(preset, &upstream);
+        let decisions = provider.decisions().unwrap();
+        let call = three();
+        let reading = read(decisions, source, &call).await.unwrap();
+        assert_eq!(reading, None, "{preset} {fault:?}");
+        assert_eq!(sources(decisions, &call.state), left, "{preset} {fault:?}");
+        if preset == "llama.cpp" {
+            // Chat completions are left, which tell fewer.
+            assert_eq!(
+                way(decisions, &call, TopLogprobs),
+                DecisionWay::TopLogprobs { most: 20 }
+            );
+        }
+        let labels = decisions.labels(&patient(), MODEL, 255).await.unwrap();
+        if left[0] != Logits {
+            assert_eq!(labels.len(), 26, "{preset} {fault:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_a_tokenizer_has_letters() {
+    for preset in ["vllm", "sglang", "llama.cpp"] {
+        for reply in [
+            Some(Reply::body(200, "application/json", r#"{"tokens":[1,2,3]}"#)),
+            Some(Reply::body(200, "application/json", r#"{"count":3}"#)),
+            None,
+        ] {
+            let upstream = FakeUpstream::start().await;
+            match reply {
+                Some(reply) => upstream.push_for_decisions(reply),
+                None => upstream.set_decision_fault(Some(DecisionFault::NoEndpoint)),
+            }
+            let provider = provider(preset, &upstream);
+            let decisions = provider.decisions().unwrap();
+            let labels = decisions.labels(&patient(), MODEL, 255).await.unwrap();
+            assert_eq!(labels.len(), 26, "{preset}");
+            let found = sources(decisions, &State::default());
+            assert!(
+                !found.contains(&Logits) && found.contains(&TopLogprobs),
+                "{preset}: {found:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn fewer_tokens_than_were_asked_for_are_enough() {
+    for preset in ["openai", "gemini"] {
+        let upstream = FakeUpstream::start().await;
+        upstream.set_decision_fault(Some(DecisionFault::FewerLogprobs(4)));
+        let provider = provider(preset, &upstream);
+        let decisions = provider.decisions().unwrap();
+        let call = three();
+        let reading = read(decisions, TopLogprobs, &call).await.unwrap().unwrap();
+        assert!(
+            near(&shares(&reading), &[THREE[0], THREE[1], 0.0], 1e-9),
+            "{preset}: {reading:?}"
+        );
+        // The third label is bounded by the least of the four, a spelling of the first.
+        assert!(reading.logprobs[2].is_none());
+        assert!(
+            (reading.rest.unwrap().exp() - 0.3 * THREE[0]).abs() < 1e-9,
+            "{preset}: {reading:?}"
+        );
+        assert_eq!(
+            way(decisions, &call, TopLogprobs),
+            DecisionWay::TopLogprobs { most: 4 }
+        );
+    }
+}
+
+#[tokio::test]
+async fn numbers_that_make_no_sense_are_not_believed() {
+    for (preset, source) in [
+        ("vllm", Logits),
+        ("sglang", Logits),
+        ("llama.cpp", TopLogprobs),
+        ("openai", TopLogprobs),
+        ("gemini", TopLogprobs),
+    ] {
+        for fault in [DecisionFault::PositiveLogprob, DecisionFault::NotANumber] {
+            let upstream = FakeUpstream::start().await;
+            upstream.set_decision_fault(Some(fault));
+            let provider = provider(preset, &upstream);
+            let decisions = provider.decisions().unwrap();
+            let error = read(decisions, source, &three()).await.unwrap_err();
+            assert_eq!(
+                error.cause,
+                UpstreamCause::Protocol,
+                "{preset} {fault:?}: {error}"
+            );
+            upstream.set_decision_fault(None);
+            let reading = read(decisions, source, &three()).await.unwrap().unwrap();
+            assert!(near(&shares(&reading), &THREE, 1e-9), "{preset} {fault:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_failure_says_nothing_about_the_way() {
+    for (preset, source) in [
+        ("vllm", Logits),
+        ("sglang", Logits),
+        ("llama.cpp", TopLogprobs),
+        ("openai", TopLogprobs),
+        ("gemini", TopLogprobs),
+        ("openai", Sampled),
+        ("anthropic", Sampled),
+        ("bedrock", Sampled),
+        ("openai-responses", Sampled),
+    ] {
+        for (reply, kind, patience) in [
+            (
+                Reply::error(500, "server_error", "no"),
+                UpstreamErrorKind::Unavailable,
+                20_000,
+            ),
+            (
+                Reply::error(429, "rate_limit_exceeded", "no"),
+                UpstreamErrorKind::RateLimited,
+                20_000,
+            ),
+            (
+                Reply::error(400, "invalid_value", "no"),
+                UpstreamErrorKind::Rejected,
+                20_000,
+            ),
+            (Reply::reset(), UpstreamErrorKind::Unavailable, 20_000),
+            (Reply::hang(), UpstreamErrorKind::Unavailable, 200),
+        ] {
+            let upstream = FakeUpstream::start().await;
+            upstream.push_for_decisions(reply);
+            let provider = provider(preset, &upstream);
+            let decisions = provider.decisions().unwrap();
+            let (call, before) = (three(), sources(decisions, &State::default()));
+            let ctx = context(Duration::from_millis(patience));
+            let error = match source {
+                Sampled => decisions.draw_labels(&ctx, &call, 1).await.unwrap_err(),
+                _ => decisions
+                    .read_labels(&ctx, way(decisions, &call, source), &call)
+                    .await
+                    .unwrap_err(),
+            };
+            assert_eq!(error.kind, kind, "{preset} {source:?}: {error}");
+            assert_eq!(
+                sources(decisions, &State::default()),
+                before,
+                "{preset} {source:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn answers_are_counted_everywhere() {
+    const DRAWS: u32 = 300;
+    for (preset, requests) in [
+        ("openai", 38),
+        ("vllm", 19),
+        ("openai-compatible", 300),
+        ("deepseek", 300),
+        ("gemini", 300),
+        ("anthropic", 300),
+        ("bedrock", 300),
+        ("openai-responses", 300),
+    ] {
+        let upstream = FakeUpstream::start().await;
+        let provider = provider(preset, &upstream);
+        let decisions = provider.decisions().unwrap();
+        let draws = decisions
+            .draw_labels(&patient(), &three(), DRAWS)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(draws.counts.iter().sum::<u32>() + draws.others, DRAWS, "{preset}");
+        let found: Vec<f64> = draws
+            .counts
+            .iter()
+            .map(|count| f64::from(*count) / f64::from(DRAWS))
+            .collect();
+        assert!(near(&found, &THREE, 0.09), "{preset}: {draws:?}");
+        assert!(draws.others > 0, "{preset}: a tenth is no label");
+        assert_eq!(upstream.request_count(), requests, "{preset}");
+        let body = String::from_utf8(upstream.requests()[0].body.to_vec()).unwrap();
+        let names_labels = body.contains(r#""enum":["A","B","C"]"#) || body.contains(r#"\"enum\":[\"A\""#);
+        assert_eq!(names_labels, preset != "deepseek", "{preset}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_provider_has_another_name_for_is_sent_under_that() {
+    for (preset, has, has_not) in [
+        (
+            "openai",
+            &["max_completion_tokens", "seed"][..],
+            &["max_tokens"][..],
+        ),
+        (
+            "mistral",
+            &["max_tokens", "random_seed"],
+            &["seed", "max_completion_tokens"],
+        ),
+        (
+            "deepseek",
+            &["max_tokens"],
+            &["seed", "random_seed", "response_format"],
+        ),
+        (
+            "vllm",
+            &["max_tokens", "chat_template_kwargs"],
+            &["reasoning_effort"],
+        ),
+        (
+            "ollama",
+            &["max_tokens", "reasoning_effort"],
+            &["chat_template_kwargs", "n"],
+        ),
+    ] {
+        let upstream = FakeUpstream::start().await;
+        let provider = provider(preset, &upstream);
+        provider
+            .decisions()
+            .unwrap()
+            .draw_labels(&patient(), &three(), 1)
+            .await
+            .unwrap();
+        let body = upstream.requests()[0].json().unwrap();
+        let members = body.as_object().unwrap();
+        assert!(
+            has.iter().all(|name| members.contains_key(*name)),
+            "{preset}: {body}"
+        );
+        assert!(
+            !has_not.iter().any(|name| members.contains_key(*name)),
+            "{preset}: {body}"
+        );
+        assert_eq!(body["temperature"], 1, "{preset}");
+    }
+}
+
+fn with_media(kinds: &[StateMediaKind]) -> LabelCall {
+    let text = "[[decide * one=0.3 two=0.6 three=0.1 mass=0.9]] a [image 1] b [audio 1] c [video 1] d";
+    LabelCall {
+        state: state(text, kinds),
+        ..three()
+    }
+}
+
+#[tokio::test]
+async fn media_go_where_they_can() {
+    use StateMediaKind::{Audio, Image, Video};
+    let upstream = FakeUpstream::start().await;
+    for (preset, kinds, expected) in [
+        (
+            "vllm",
+            &StateMediaKind::ALL[..],
+            &[Logits, TopLogprobs, Sampled][..],
+        ),
+        ("sglang", &[Image], &[TopLogprobs, Sampled]),
+        ("llama.cpp", &[Image], &[Native, TopLogprobs, Sampled]),
+        ("anthropic", &[Image], &[Sampled]),
+        ("anthropic", &[Audio], &[]),
+        ("bedrock", &[Image, Video], &[]),
+        ("openai-responses", &[Image], &[Sampled]),
+        ("gemini", &StateMediaKind::ALL, &[Native, TopLogprobs, Sampled]),
+    ] {
+        let provider = provider(preset, &upstream);
+        let decisions = provider.decisions().unwrap();
+        let call = with_media(kinds);
+        assert_eq!(sources(decisions, &call.state), expected, "{preset} {kinds:?}");
+        if expected.contains(&TopLogprobs) {
+            // Completions take no media, so that chat completions are asked.
+            assert_eq!(
+                way(decisions, &call, TopLogprobs),
+                DecisionWay::TopLogprobs { most: 20 }
+            );
+            let reading = read(decisions, TopLogprobs, &call).await.unwrap().unwrap();
+            assert!(near(&shares(&reading), &THREE, 1e-9), "{preset}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn media_stand_where_their_markers_do() {
+    let upstream = FakeUpstream::start().await;
+    let chat = |part: &Value| match part["type"].as_str().unwrap() {
+        "text" => part["text"].as_str().unwrap().chars().last().unwrap().to_string(),
+        kind => format!("{kind} {}", part[kind]),
+    };
+    let google = |part: &Value| match part.get("inlineData") {
+        None => part["text"].as_str().unwrap().chars().last().unwrap().to_string(),
+        Some(data) => data["mimeType"].as_str().unwrap().to_owned(),
+    };
+    let call = with_media(&StateMediaKind::ALL);
+    for (preset, place, show, expected) in [
+        (
+            "openai",
+            "/messages/0/content",
+            &chat as &dyn Fn(&Value) -> String,
+            &[
+                "]",
+                r#"image_url {"url":"data:image/png;base64,iVBORw0KGgo="}"#,
+                "]",
+                r#"input_audio {"data":"SUQz","format":"mp3"}"#,
+                "]",
+                r#"video_url {"url":"data:video/mp4;base64,AAAA"}"#,
+                "d",
+                ".",
+            ][..],
+        ),
+        (
+            "gemini",
+            "/contents/0/parts",
+            &google,
+            &["]", "image/png", "]", "audio/mp3", "]", "video/mp4", "d", "."],
+        ),
+    ] {
+        let provider = provider(preset, &upstream);
+        provider
+            .decisions()
+            .unwrap()
+            .draw_labels(&patient(), &call, 1)
+            .await
+            .unwrap();
+        let body = upstream.requests().last().unwrap().json().unwrap();
+        let parts = body.pointer(place).and_then(Value::as_array).unwrap();
+        let shown: Vec<String> = parts.iter().map(show).collect();
+        assert_eq!(shown, expected, "{preset}: {}", json!(parts));
+    }
+}

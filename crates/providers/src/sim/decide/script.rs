@@ -1,0 +1,173 @@
+//! `[[decide ID|* option=0.7 'two words'=0.2 others=0.01 abstain=0.1 noise=0.3 bias=0.5 mass=0.9 refuse fail=CODE]]` in the
+//! instructions of a question or in the text of a state.
+
+use tollgate_types::ErrorCode;
+use tollgate_types::decide::{Question, State};
+use tollgate_upstream::UpstreamError;
+
+use super::misunderstood;
+
+const OPENING: &str = "[[decide";
+const CLOSING: &str = "]]";
+const HELP: &str = "It is [[decide ID option=0.7 'two words'=0.2 others=0.01 abstain=0.1 noise=0.3 bias=0.5 mass=0.9 \
+                    refuse fail=CODE]]: the question's id or *, then what is wanted, separated by spaces.";
+
+/// What is to be decided about one question, or about each of them.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Script {
+    /// Whose it is; `None` for `*`, which is everybody's.
+    pub(super) id: Option<String>,
+    /// The weights of options, by their names.
+    pub(super) weights: Vec<(String, f64)>,
+    /// The weight of every option that is not named; without it they share what those that are named leave of one.
+    pub(super) others: Option<f64>,
+    /// How probable it is that the state does not have what is needed.
+    pub(super) abstain: Option<f64>,
+    /// The deviation that the logit of a label has in each context.
+    pub(super) noise: f64,
+    /// What the logit of the first label has more.
+    pub(super) bias: f64,
+    /// The share of probability that is on labels.
+    pub(super) mass: f64,
+    /// Whether to refuse.
+    pub(super) refuse: bool,
+    /// How to fail.
+    pub(super) fail: Option<ErrorCode>,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self {
+            id: None,
+            weights: Vec::new(),
+            others: None,
+            abstain: None,
+            noise: 0.0,
+            bias: 0.0,
+            mass: 1.0,
+            refuse: false,
+            fail: None,
+        }
+    }
+}
+
+impl Script {
+    /// Whether it says nothing but whose it is.
+    fn is_bare(&self) -> bool {
+        let nothing = Self {
+            id: self.id.clone(),
+            ..Self::default()
+        };
+        *self == nothing
+    }
+
+    fn is_of(&self, id: &str) -> bool {
+        self.id.as_deref() == Some(id)
+    }
+
+    /// Takes one part off the front and answers what follows it.
+    fn take<'t>(&mut self, text: &'t str) -> Option<&'t str> {
+        if let Some(quoted) = text.strip_prefix('\'') {
+            let (name, rest) = quoted.split_once("'=")?;
+            let (value, rest) = word(rest)?;
+            self.weights.push((name.to_owned(), weight(value)?));
+            return Some(rest);
+        }
+        let (part, rest) = word(text)?;
+        match part.rsplit_once('=') {
+            None if part == "refuse" => self.refuse = true,
+            None if part == "fail" => self.fail = Some(ErrorCode::UpstreamError),
+            None => return None,
+            Some(("fail", code)) => self.fail = Some(ErrorCode::parse(code)?),
+            Some(("others", value)) => self.others = Some(weight(value)?),
+            Some(("abstain", value)) => self.abstain = Some(share(value)?),
+            Some(("mass", value)) => self.mass = share(value)?,
+            Some(("noise", value)) => self.noise = weight(value)?,
+            Some(("bias", value)) => self.bias = value.parse().ok().filter(|bias: &f64| bias.is_finite())?,
+            Some((name, value)) => self.weights.push((name.to_owned(), weight(value)?)),
+        }
+        Some(rest)
+    }
+}
+
+/// A word and what follows it.
+fn word(text: &str) -> Option<(&str, &str)> {
+    let space = text.find(char::is_whitespace);
+    let end = space.into_iter().chain(text.find(CLOSING)).min()?;
+    (end > 0).then(|| text.split_at(end))
+}
+
+fn weight(text: &str) -> Option<f64> {
+    text.parse()
+        .ok()
+        .filter(|value: &f64| value.is_finite() && *value >= 0.0)
+}
+
+fn share(text: &str) -> Option<f64> {
+    weight(text).filter(|value| *value <= 1.0)
+}
+
+/// All scripts of a text, and the text without them. The error is for the caller and repeats nothing of the text.
+pub(super) fn read(text: &str) -> Result<(Vec<Script>, String), String> {
+    let (mut scripts, mut said, mut rest) = (Vec::new(), String::new(), text);
+    while let Some(at) = rest.find(OPENING) {
+        let (before, opened) = rest.split_at(at);
+        let inside = opened.get(OPENING.len()..).unwrap_or_default();
+        said.push_str(before);
+        if !inside.starts_with(char::is_whitespace) {
+            said.push_str(OPENING);
+            rest = inside;
+            continue;
+        }
+        let (id, mut parts) = word(inside.trim_start()).ok_or(HELP)?;
+        let mut script = Script {
+            id: (id != "*").then(|| id.to_owned()),
+            ..Script::default()
+        };
+        for place in 1.. {
+            parts = parts.trim_start();
+            if let Some(after) = parts.strip_prefix(CLOSING) {
+                rest = after;
+                break;
+            }
+            let wrong = || format!("Part {place} of [[decide …]] is not understood. {HELP}");
+            parts = script.take(parts).ok_or_else(wrong)?;
+        }
+        scripts.push(script);
+    }
+    said.push_str(rest);
+    Ok((scripts, said))
+}
+
+/// The scripts of a state.
+pub(super) struct Scripts(Vec<Script>);
+
+impl Scripts {
+    pub(super) fn of_state(state: &State) -> Result<Self, UpstreamError> {
+        let (scripts, _) = read(&state.text).map_err(|wrong| misunderstood("state", wrong))?;
+        Ok(Self(scripts))
+    }
+
+    /// What is to be decided about this question: what its instructions say, else what the state says of it.
+    pub(super) fn for_question(&self, question: &Question) -> Result<Script, UpstreamError> {
+        let param = format!("{}.instructions", question.param);
+        let (own, _) = read(&question.instructions).map_err(|wrong| misunderstood(&param, wrong))?;
+        let own = own
+            .into_iter()
+            .find(|script| !script.is_bare() && (script.id.is_none() || script.is_of(&question.id)));
+        Ok(own.unwrap_or_else(|| self.of(Some(&question.id))))
+    }
+
+    /// The same for the text of a question that labels answer: the question is the one that a script in it names.
+    pub(super) fn for_text(&self, own: &[Script]) -> Script {
+        let said = own.iter().find(|script| !script.is_bare());
+        let id = own.iter().find_map(|script| script.id.as_deref());
+        said.cloned().unwrap_or_else(|| self.of(id))
+    }
+
+    fn of(&self, id: Option<&str>) -> Script {
+        let named = id.and_then(|id| self.0.iter().find(|script| script.is_of(id)));
+        let found = named.or_else(|| self.0.iter().find(|script| script.id.is_none()));
+        found.cloned().unwrap_or_default()
+    }
+}

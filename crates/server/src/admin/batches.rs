@@ -1,0 +1,90 @@
+//! Batches of all accounts.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use tollgate_edge::{ApiError, ErrorBody, Operator, Query};
+use tollgate_types::{BatchId, Error, ErrorCode, MessageBatchId};
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::AdminApi;
+use super::answer::{List, carried_out};
+use super::query;
+use crate::control::Command;
+use crate::control::batches::BatchView;
+
+/// The routes of this group.
+pub(super) fn routes() -> OpenApiRouter<AdminApi> {
+    OpenApiRouter::new()
+        .routes(routes!(list_batches))
+        .routes(routes!(get_batch))
+}
+
+/// Which batches.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct BatchesQuery {
+    /// Of this account.
+    account: Option<String>,
+    /// How many, 1 to 100; 20 when it is not said.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<u32>,
+    /// The last one of the page before.
+    after: Option<String>,
+}
+
+/// Batches of one account or of all, newest first: how far they are, and nothing of what they say.
+#[utoipa::path(
+    get, path = "/admin/v1/batches", tag = "Batches", operation_id = "list_batches",
+    params(BatchesQuery),
+    responses((status = 200, body = List<BatchView>), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn list_batches(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Query(query): Query<BatchesQuery>,
+) -> Result<Json<List<BatchView>>, ApiError> {
+    let limit = query::limit(query.limit)?;
+    let before = query.after.as_deref().map(batch_id).transpose();
+    let unknown = |_| {
+        let message = "'after' is not the id of a batch.";
+        Error::new(ErrorCode::InvalidParameter, message).with_param("after")
+    };
+    let command = Command::ListBatches {
+        account: query::id("account", query.account)?,
+        before: before.map_err(unknown)?,
+        limit: limit + 1,
+    };
+    let found = carried_out!(api, operator, command, Batches);
+    Ok(Json(List::page(found, limit)))
+}
+
+/// A batch of any account.
+#[utoipa::path(
+    get, path = "/admin/v1/batches/{id}", tag = "Batches", operation_id = "get_batch",
+    params(("id" = String, Path, description = "The batch.")),
+    responses((status = 200, body = BatchView), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn get_batch(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Path(id): Path<String>,
+) -> Result<Json<BatchView>, ApiError> {
+    let id = batch_id(&id).map_err(|()| Error::new(ErrorCode::NotFound, "There is no such batch."))?;
+    let found = carried_out!(api, operator, Command::ShowBatch { id }, Batch);
+    Ok(Json(*found))
+}
+
+/// A batch by its id in either format.
+fn batch_id(text: &str) -> Result<BatchId, ()> {
+    let of_messages = |_| {
+        text.parse::<MessageBatchId>()
+            .map(|id| BatchId::from_u128(id.as_u128()))
+    };
+    text.parse().or_else(of_messages).map_err(|_| ())
+}

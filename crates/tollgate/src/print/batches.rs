@@ -1,0 +1,145 @@
+//! Batches as people read them.
+
+use tollgate_server::control::batches::BatchView;
+
+use super::tables::{aligned, table};
+
+/// Letters of a bar.
+const BAR: u64 = 20;
+
+/// Batches, a line for each; with bars where a terminal shows them.
+pub fn batches(batches: &[BatchView], has_bars: bool) -> String {
+    let row = |batch: &BatchView| {
+        [
+            batch.id.clone(),
+            batch.account.to_string(),
+            batch.state.clone(),
+            progress(batch, has_bars),
+            batch.total.to_string(),
+            batch.completed.to_string(),
+            batch.failed.to_string(),
+            age(batch.age_seconds),
+            batch.model.clone(),
+        ]
+    };
+    table(
+        [
+            "ID", "ACCOUNT", "STATE", "PROGRESS", "REQUESTS", "DONE", "FAILED", "AGE", "MODEL",
+        ],
+        batches.iter().map(row),
+    )
+}
+
+/// A batch, a line for each fact.
+pub fn batch(batch: &BatchView, has_bars: bool) -> String {
+    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    let cost = batch.cost.map(|cost| cost.to_string());
+    let facts = [
+        ("id", batch.id.clone()),
+        ("account", batch.account.to_string()),
+        ("state", batch.state.clone()),
+        ("progress", progress(batch, has_bars)),
+        ("requests", batch.total.to_string()),
+        ("done", batch.completed.to_string()),
+        ("failed", batch.failed.to_string()),
+        ("endpoint", batch.endpoint.clone()),
+        ("model", batch.model.clone()),
+        ("tokens", batch.tokens.to_string()),
+        ("held", batch.held.to_string()),
+        ("cost", or_none(&cost)),
+        ("input file", batch.input_file.clone()),
+        ("output file", or_none(&batch.output_file)),
+        ("error file", or_none(&batch.error_file)),
+        ("failure", or_none(&batch.failure)),
+        ("created", batch.created_at.clone()),
+        ("started", or_none(&batch.started_at)),
+        ("ended", or_none(&batch.ended_at)),
+        ("expires", batch.expires_at.clone()),
+    ];
+    aligned(&facts.map(|(name, fact)| [name.to_owned(), fact]))
+}
+
+/// How much of a batch has been answered or has failed.
+fn progress(batch: &BatchView, has_bar: bool) -> String {
+    let ended = batch.completed.saturating_add(batch.failed).min(batch.total);
+    let of = |whole: u64| (ended * whole).checked_div(batch.total).unwrap_or_default();
+    let percent = format!("{:>3} %", of(100));
+    if !has_bar {
+        return percent;
+    }
+    let letters = |letter: &str, count: u64| letter.repeat(usize::try_from(count).unwrap_or_default());
+    let done = of(BAR);
+    format!("[{}{}] {percent}", letters("#", done), letters(".", BAR - done))
+}
+
+/// A time in the largest unit that fits.
+fn age(seconds: u64) -> String {
+    let units = [(86_400, "d"), (3_600, "h"), (60, "min")];
+    let fitting = units.into_iter().find(|(length, _)| seconds >= *length);
+    match fitting {
+        Some((length, unit)) => format!("{} {unit}", seconds / length),
+        None => format!("{seconds} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_types::{AccountId, Credits};
+
+    use super::*;
+
+    fn view(total: u64, completed: u64, failed: u64) -> BatchView {
+        BatchView {
+            id: "batch_1".to_owned(),
+            account: AccountId::from_u128(1),
+            state: "in_progress".to_owned(),
+            endpoint: "/v1/embeddings".to_owned(),
+            model: "acme/vectors".to_owned(),
+            total,
+            completed,
+            failed,
+            tokens: 1,
+            held: Credits::ZERO,
+            cost: None,
+            input_file: "file-1".to_owned(),
+            output_file: None,
+            error_file: None,
+            failure: None,
+            created_at: String::new(),
+            started_at: None,
+            ended_at: None,
+            expires_at: String::new(),
+            age_seconds: 0,
+        }
+    }
+
+    #[test]
+    fn bars_are_as_long_as_what_has_ended() {
+        for (batch, bar, percent) in [
+            (view(0, 0, 0), "....................", "  0 %"),
+            (view(200, 0, 0), "....................", "  0 %"),
+            (view(200, 99, 0), "#########...........", " 49 %"),
+            (view(200, 50, 50), "##########..........", " 50 %"),
+            (view(200, 199, 0), "###################.", " 99 %"),
+            (view(200, 200, 0), "####################", "100 %"),
+        ] {
+            assert_eq!(progress(&batch, true), format!("[{bar}] {percent}"));
+            assert_eq!(progress(&batch, false), percent);
+        }
+    }
+
+    #[test]
+    fn ages_have_the_largest_unit_that_fits() {
+        for (seconds, expected) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (3_599, "59 min"),
+            (3_600, "1 h"),
+            (86_399, "23 h"),
+            (86_400, "1 d"),
+        ] {
+            assert_eq!(age(seconds), expected);
+        }
+    }
+}
