@@ -43,6 +43,7 @@ targets! {
     chat_response = "../../fuzz/fuzz_targets/chat_response.rs";
     completions_request = "../../fuzz/fuzz_targets/completions_request.rs";
     credits = "../../fuzz/fuzz_targets/credits.rs";
+    decisions = "../../fuzz/fuzz_targets/decisions.rs";
     embed_request = "../../fuzz/fuzz_targets/embed_request.rs";
     embed_response = "../../fuzz/fuzz_targets/embed_response.rs";
     gemini_request = "../../fuzz/fuzz_targets/gemini_request.rs";
