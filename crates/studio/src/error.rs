@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::tools::{FONT, FONT_ADVICE, Program};
+use crate::tools::{FONT, FONT_PACKAGE, Program};
 
 /// A failure. Its text says what is wrong with what was given, or what to do; it may be shown to a caller only where the
 /// variant says so.
@@ -37,11 +37,14 @@ impl fmt::Display for Error {
             Error::Input(what) | Error::TooLarge(what) => f.write_str(what),
             Error::Missing(program) => write!(
                 f,
-                "{} is not installed. {}",
+                "{} is not installed. Install it: apt-get install {}",
                 program.as_str(),
-                program.how_to_install()
+                program.package()
             ),
-            Error::NoFont => write!(f, "the font {FONT} is not installed. {FONT_ADVICE}"),
+            Error::NoFont => write!(
+                f,
+                "the font {FONT} is not installed. Install it: apt-get install {FONT_PACKAGE}"
+            ),
             Error::Failed(program, detail) => write!(f, "{} failed: {detail}", program.as_str()),
             Error::TooSlow(program, limit) => {
                 write!(f, "{} took longer than {} s", program.as_str(), limit.as_secs())

@@ -35,4 +35,4 @@ pub use probe::{AudioStream, FrameRate, Probe, ProbeLimits, VideoStream};
 pub use process::{Run, Scratch};
 pub use scene::{Motion, SceneSpec};
 pub use speech::{Speech, SpeechFormat, SpeechSpec};
-pub use tools::{Missing, Program, ToolPaths, Tools};
+pub use tools::{Missing, Program, ToolPaths, Tools, how_to_install};

@@ -38,11 +38,11 @@ impl Program {
         }
     }
 
-    /// One sentence for the operator.
-    pub const fn how_to_install(self) -> &'static str {
+    /// The Debian package that has it.
+    pub const fn package(self) -> &'static str {
         match self {
-            Program::Ffmpeg | Program::Ffprobe => "Install it: apt-get install ffmpeg",
-            Program::Espeak => "Install it: apt-get install espeak-ng",
+            Program::Ffmpeg | Program::Ffprobe => "ffmpeg",
+            Program::Espeak => "espeak-ng",
         }
     }
 
@@ -67,8 +67,8 @@ const FONT_FOLDERS: [&str; 6] = [
     "/usr/local/share/fonts/dejavu",
     "/usr/local/share/fonts",
 ];
-/// One sentence for the operator.
-pub(crate) const FONT_ADVICE: &str = "Install it: apt-get install fonts-dejavu-core";
+/// The Debian package that has it.
+pub(crate) const FONT_PACKAGE: &str = "fonts-dejavu-core";
 
 /// Where programs are that are not to be looked for.
 #[derive(Clone, Debug, Default)]
@@ -90,8 +90,15 @@ pub struct ToolPaths {
 pub struct Missing {
     /// What it is called.
     pub name: &'static str,
-    /// What to do about it.
-    pub advice: &'static str,
+    /// The Debian package that has it.
+    pub package: &'static str,
+}
+
+/// One sentence for the operator about all that is missing.
+pub fn how_to_install(missing: &[Missing]) -> String {
+    let mut packages: Vec<&str> = missing.iter().map(|one| one.package).collect();
+    packages.dedup();
+    format!("apt-get install {}", packages.join(" "))
 }
 
 /// The programs of this machine. Clones share the limit on how many run at once.
@@ -149,11 +156,11 @@ impl Tools {
         let programs = Program::ALL.into_iter().filter(|program| !self.has(*program));
         let programs = programs.map(|program| Missing {
             name: program.as_str(),
-            advice: program.how_to_install(),
+            package: program.package(),
         });
         let font = self.inner.font.is_none().then_some(Missing {
             name: FONT,
-            advice: FONT_ADVICE,
+            package: FONT_PACKAGE,
         });
         programs.chain(font).collect()
     }

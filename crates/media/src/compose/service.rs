@@ -28,10 +28,15 @@ use crate::submission::Asked;
 pub(super) const ENDPOINT: &str = "/v1/videos/compose";
 /// The most bytes of everything of the caller's that goes in.
 const MOST_BYTES: u64 = 500 << 20;
+
 /// Every recipe, and whether it can be made here.
 pub(super) fn recipes(room: &MediaRoom) -> RecipeList {
     let tools = &room.studio.tools;
-    let missing: Vec<String> = tools.missing().iter().map(|one| one.advice.to_owned()).collect();
+    let missing: Vec<String> = tools
+        .missing()
+        .iter()
+        .map(|one| format!("{}: apt-get install {}", one.name, one.package))
+        .collect();
     let record = |recipe: &Recipe| RecipeRecord::of(recipe, (tools.can_film(), &missing));
     RecipeList {
         object: "list",

@@ -2,7 +2,7 @@
 
 use tollgate_storage::blob::probe;
 use tollgate_storage::{BlobKey, StorageError};
-use tollgate_studio::Tools;
+use tollgate_studio::{Tools, how_to_install};
 use tollgate_types::AccountId;
 
 use super::Finding;
@@ -57,12 +57,11 @@ pub fn programs() -> Finding {
         );
     }
     let names: Vec<&str> = missing.iter().map(|one| one.name).collect();
-    let remedies: Vec<&str> = missing.iter().map(|one| one.advice).collect();
     let what = format!(
         "{} not found: without it some films are not made",
         names.join(", ")
     );
-    Finding::note(WHAT, what, remedies.join(" "))
+    Finding::note(WHAT, what, how_to_install(&missing))
 }
 
 async fn try_out(config: &Config) -> anyhow::Result<()> {

@@ -31,13 +31,21 @@ async fn what_is_missing_is_said_with_what_to_do() {
         font: Some(folder.path().into()),
         ..ToolPaths::default()
     });
-    let advice: Vec<(&str, &str)> = tools.missing().iter().map(|one| (one.name, one.advice)).collect();
+    let packages: Vec<(&str, &str)> = tools
+        .missing()
+        .iter()
+        .map(|one| (one.name, one.package))
+        .collect();
     let expected = [
-        ("ffmpeg", "Install it: apt-get install ffmpeg"),
-        ("espeak-ng", "Install it: apt-get install espeak-ng"),
-        ("DejaVu Sans", "Install it: apt-get install fonts-dejavu-core"),
+        ("ffmpeg", "ffmpeg"),
+        ("espeak-ng", "espeak-ng"),
+        ("DejaVu Sans", "fonts-dejavu-core"),
     ];
-    assert_eq!(advice, expected);
+    assert_eq!(packages, expected);
+    assert_eq!(
+        how_to_install(&tools.missing()),
+        "apt-get install ffmpeg espeak-ng fonts-dejavu-core"
+    );
     assert!(!tools.can_film() && !tools.can_speak() && !tools.can_caption());
     let said = tools.font().unwrap_err().to_string();
     assert_eq!(
