@@ -80,6 +80,7 @@ bench: ## Compares the gateway with its peers on the loopback, in one run (ARGS=
 	$(SERVICES) scripts/bench.sh target/dist/compare $(ARGS)
 	target/dist/jobs
 	target/dist/batches
+	target/dist/decisions
 
 # Behind the gateway: the simulator, then a server of each of these formats.
 WIRES := azure-openai anthropic openai-responses gemini bedrock

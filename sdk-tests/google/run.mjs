@@ -22,6 +22,7 @@ import {
 const { ApiError, FinishReason, GoogleGenAI } = load('@google/genai');
 
 const PATH = '/v1/models/{}:generateContent';
+const DECIDER = 'sim/decide';
 const schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
 const declaration = { name: 'weather', description: 'The weather of a city.', parametersJsonSchema: schema };
 const TOOLS = [{ functionDeclarations: [declaration] }];
@@ -156,6 +157,46 @@ test('content embeddings', [PATH, 'simulator'], async () => {
   for (const { values } of embeddings) {
     check(Math.abs(Math.hypot(...values) - 1) < 1e-4, `a vector of length ${Math.hypot(...values)}`);
   }
+});
+
+// The client has no decisions in this version: the body of its sibling for Python is sent as it is.
+const decide = async (request, path = '/v1beta/decisions') => {
+  const body = { model: DECIDER, input: 'x', questions: { a: { type: 'noul', instructions: 'Is it?' } }, ...request };
+  const headers = { 'x-goog-api-key': KEY, 'content-type': 'application/json' };
+  const answer = await fetch(ROOT_URL + path, { method: 'POST', headers, body: JSON.stringify(body) });
+  return [answer.status, await answer.json()];
+};
+
+test('content decisions', [PATH, 'simulator', '/v1/decisions'], async () => {
+  const truth = '[[decide refund yes=0.9 no=0.1]] [[decide team a=0.7 b=0.3]] [[decide level low=0.1 high=0.9]]';
+  const questions = {
+    refund: { type: 'noul', instructions: 'Is money asked for?', criteria: { true_description: 'It is.' } },
+    team: { type: 'choice', instructions: 'Who answers?', criteria: { a: 'One', b: 'Another' } },
+    level: { type: 'score', instructions: 'How bad is it?', criteria: ['low', 'high'] },
+  };
+  for (const model of [DECIDER, `models/${DECIDER}`]) {
+    for (const path of ['/v1/decisions', '/v1beta/decisions']) {
+      const [status, answer] = await decide({ model, input: `Twice! ${truth}`, questions }, path);
+      equal(status, 200, JSON.stringify(answer));
+      const { refund, team, level } = answer.answers;
+      check(Math.abs(refund.noul - 0.9) < 1e-6, `noul is ${refund.noul}`);
+      equal([team.choice, Object.keys(team.probabilities)], ['a', ['a', 'b']], 'choice');
+      check(Math.abs(level.score - 0.9) < 1e-6, `score is ${level.score}`);
+      equal(level.legend, { 0: 'low', 1: 'high' }, 'legend');
+      check(answer.usage.total_input_tokens > 0, 'usage');
+    }
+  }
+});
+
+test('content decisions errors', [PATH, 'simulator', '/v1/decisions'], async () => {
+  const failing = async (expected, code, request) => {
+    const [status, answer] = await decide(request);
+    equal(status, expected, code);
+    check(JSON.stringify(answer).includes(code), `${code}: ${JSON.stringify(answer)}`);
+  };
+  const one = { type: 'choice', instructions: 'Which?', criteria: { only: 'One' } };
+  await failing(400, 'questions.a.criteria', { questions: { a: one } });
+  await failing(404, 'model_not_found', { model: 'models/sim/none' });
 });
 
 test('content models', [PATH, 'gateway'], async () => {

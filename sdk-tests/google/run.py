@@ -10,6 +10,7 @@ from typing import Any, Callable
 import harness
 from google import genai
 from google.genai import errors, types
+from google.genai._gaos.errors import GenAiError as DecisionError
 from harness import (
     BROKE_KEY,
     BROKEN_STREAM,
@@ -27,6 +28,7 @@ from harness import (
 from pydantic import BaseModel
 
 PATH = "/v1/models/{}:generateContent"
+DECIDER = "sim/decide"
 WEATHER = types.Tool(
     function_declarations=[
         types.FunctionDeclaration(
@@ -194,6 +196,40 @@ def embeddings() -> None:
     for item in answer.embeddings:
         length = math.sqrt(sum(value * value for value in item.values))
         check(abs(length - 1) < 1e-4, f"a vector of length {length}")
+
+
+@case("content decisions", PATH, "simulator", "/v1/decisions")
+def decisions() -> None:
+    truth = "[[decide refund yes=0.9 no=0.1]] [[decide team a=0.7 b=0.3]] [[decide level low=0.1 high=0.9]]"
+    questions: dict[str, Any] = {
+        "refund": {"type": "noul", "instructions": "Is money asked for?", "criteria": {"true_description": "It is."}},
+        "team": {"type": "choice", "instructions": "Who answers?", "criteria": {"a": "One", "b": "Another"}},
+        "level": {"type": "score", "instructions": "How bad is it?", "criteria": ["low", "high"]},
+    }
+    for model in (DECIDER, f"models/{DECIDER}"):
+        for version in (None, "v1"):
+            answer = client(version=version).decisions.create(model=model, input=f"Twice! {truth}", questions=questions)
+            said = answer.answers
+            equal([type(said[name]).__name__ for name in questions], ["NoulAnswer", "ChoiceAnswer", "ScoreAnswer"], "types")
+            check(abs(said["refund"].noul - 0.9) < 1e-6, f"noul is {said['refund'].noul}")
+            equal((said["team"].choice, list(said["team"].probabilities)), ("a", ["a", "b"]), "choice")
+            check(abs(said["level"].score - 0.9) < 1e-6, f"score is {said['level'].score}")
+            equal(said["level"].legend, {"0": "low", "1": "high"}, "legend")
+            check(answer.usage.total_input_tokens > 0, "usage")
+            equal(answer.usage.total_output_tokens, 0, "output")
+
+
+@case("content decisions errors", PATH, "simulator", "/v1/decisions")
+def decisions_errors() -> None:
+    def failing(status: int, code: str, **request: Any) -> None:
+        given = {"model": DECIDER, "input": "x", "questions": {"a": {"type": "noul", "instructions": "Is it?"}}}
+        error = raises(DecisionError, lambda: client().decisions.create(**(given | request)))
+        equal(error.status_code, status, code)
+        check(code in error.body, f"{code}: {error.body}")
+
+    one = {"type": "choice", "instructions": "Which?", "criteria": {"only": "One"}}
+    failing(400, "questions.a.criteria", questions={"a": one})
+    failing(404, "model_not_found", model="models/sim/none")
 
 
 @case("content models", PATH, "gateway")

@@ -5,6 +5,7 @@ import './cases_stream.mjs';
 import './cases_responses.mjs';
 import './cases_completions.mjs';
 import './cases_embeddings.mjs';
+import './cases_decisions.mjs';
 import './cases_videos.mjs';
 import './cases_audio.mjs';
 import './cases_files.mjs';

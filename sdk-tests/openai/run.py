@@ -11,6 +11,7 @@ import cases_stream  # noqa: F401
 import cases_responses  # noqa: F401
 import cases_completions  # noqa: F401
 import cases_embeddings  # noqa: F401
+import cases_decisions  # noqa: F401
 import cases_videos  # noqa: F401
 import cases_audio  # noqa: F401
 import cases_files  # noqa: F401

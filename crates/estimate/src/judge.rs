@@ -99,6 +99,12 @@ pub fn flip_rate(pairs: &[(Vec<f64>, Vec<f64>)]) -> Option<f64> {
     (!pairs.is_empty()).then(|| flips as f64 / pairs.len() as f64)
 }
 
+/// How probable it is that one that is has a greater number than one that is not; half of the equal ones. `None` when all
+/// are of one kind.
+pub fn auroc(examples: &[(f64, bool)]) -> Option<f64> {
+    ranking::auroc(examples)
+}
+
 fn report(known: &[Known], how: &JudgeOptions) -> Report {
     let of_each = |figure: fn(&Known) -> f64| mean(&known.iter().map(figure).collect::<Vec<_>>());
     let sure: Vec<(f64, bool)> = known

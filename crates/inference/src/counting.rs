@@ -83,6 +83,13 @@ pub(crate) struct Counted {
     pub(crate) how: &'static str,
 }
 
+impl Counted {
+    /// So many tokens, as they are charged.
+    pub(crate) fn exactly(tokens: u64) -> Self {
+        Self { tokens, how: EXACT }
+    }
+}
+
 /// The texts of a call by their tokens, where the tokenizer is known, and the rest by its bytes.
 pub(crate) async fn bound_of<C: Countable>(
     pipeline: &Pipeline,
@@ -134,7 +141,7 @@ impl Counting {
 
     async fn counted(&self, pipeline: &Pipeline, exact: Option<u64>) -> Counted {
         match exact {
-            Some(tokens) => Counted { tokens, how: EXACT },
+            Some(tokens) => Counted::exactly(tokens),
             None => bound_of(pipeline, &self.routed, &self.request).await,
         }
     }

@@ -3,7 +3,7 @@
 //! Suggested reading order: [`registry`], [`openai_compatible`] with its table of [`presets`](openai_compatible::presets),
 //! [`anthropic`], [`openai_responses`], [`gemini`], [`bedrock`], [`tokens`], [`moderations`], [`http`], [`egress`], [`sim`],
 //! [`stripe`], [`mail`],
-//! [`discover`]. How to add a provider: docs/adding-a-provider.md.
+//! [`gateway`], [`discover`]. How to add a provider: docs/adding-a-provider.md.
 
 pub mod anthropic;
 pub mod bedrock;
@@ -14,6 +14,7 @@ mod deciding;
 pub mod discover;
 pub mod egress;
 mod fal;
+pub mod gateway;
 pub mod gemini;
 pub mod http;
 pub mod mail;

@@ -1,6 +1,7 @@
 //! The one place where everything meets: settings, wiring, listeners, reload, shutdown, and the commands of operators.
 //!
-//! Suggested reading order: [`config`], [`wiring`], [`router`], [`listen`], [`serve`], [`worker`], [`control`], [`admin`].
+//! Suggested reading order: [`config`], [`wiring`], [`router`], [`listen`], [`serve`], [`worker`], [`control`], [`admin`],
+//! [`evaluate`].
 
 pub mod admin;
 pub mod assemble;
@@ -11,6 +12,7 @@ pub mod control;
 mod counters;
 pub mod doctor;
 pub mod documentation;
+pub mod evaluate;
 mod gauge;
 pub mod listen;
 mod mail;

@@ -11,10 +11,12 @@ use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId, SubscriptionI
 
 mod alerts;
 mod batches;
+mod decisions;
 mod top_ups;
 
 pub use alerts::Alerts;
 pub use batches::Batches;
+pub use decisions::{Decisions, Eval};
 pub use top_ups::TopUps;
 
 const EXIT_CODES: &str = "\
@@ -26,7 +28,8 @@ Exit codes:
   0  fine
   1  failed
   2  wrong usage or wrong settings
-  3  a check found faults (ledger check, statements show, prices check, config check, doctor, move)
+  3  a check found faults (ledger check, statements show, prices check, config check, doctor, move,
+     decisions eval)
 
 Settings come from tollgate.toml in the working directory (or --config FILE), then from variables
 TOLLGATE_<SECTION>__<KEY> such as TOLLGATE_SERVER__LISTEN, then from flags; the later ones win.
@@ -128,6 +131,13 @@ pub enum Command {
         after_help = "Examples:\n  tollgate batches list"
     )]
     Batches(Batches),
+    /// Typed decisions, and how good they are.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate decisions eval sample.jsonl --model sim/decide"
+    )]
+    Decisions(Decisions),
     /// Plans that accounts can have.
     #[command(
         subcommand,

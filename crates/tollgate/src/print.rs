@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod batches;
+pub mod decisions;
 pub mod receipts;
 pub mod tables;
 

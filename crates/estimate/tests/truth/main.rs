@@ -147,12 +147,14 @@ fn noisy(noise: (f64, f64)) -> Faults {
 /// calls.
 type Row = (usize, Way, (f64, f64), f64, f64, f64);
 
-/// Checks that the truth is found within bounds.
+/// Checks that the truth is found within bounds. A share of so many questions may be off by two standard errors without that
+/// anything is wrong.
 fn check(questions: u64, rows: &[Row]) {
     for (options, way, noise, apart, top, calls) in rows {
         let found = measure(questions, *options, *way, None, noisy(*noise), None);
         println!("{options} {way:?} {noise:?}: {found:?}");
-        let is_found = found.apart <= *apart && found.top >= *top - 1e-9;
+        let chance = 2.0 * (top * (1.0 - top) / questions as f64).sqrt();
+        let is_found = found.apart <= *apart && found.top >= *top - chance - 1e-9;
         assert!(
             is_found && (found.calls - calls).abs() <= 0.5,
             "{options} {way:?} {noise:?}: {found:?}"
@@ -180,12 +182,12 @@ fn without_faults_the_truth_is_found() {
 #[test]
 fn few_options_are_read_through_noise_and_bias() {
     let rows = [
-        (2, Way::Logits, NOISES[1], 0.04, 0.95, 2.0),
-        (2, Way::Logits, NOISES[2], 0.08, 0.90, 2.0),
-        (5, Way::Logits, NOISES[1], 0.05, 0.92, 4.0),
-        (5, Way::Logits, NOISES[2], 0.10, 0.85, 4.0),
-        (20, Way::Top(20), NOISES[1], 0.09, 0.85, 2.0),
-        (20, Way::Top(20), NOISES[2], 0.17, 0.72, 2.0),
+        (2, Way::Logits, NOISES[1], 0.035, 0.96, 2.0),
+        (2, Way::Logits, NOISES[2], 0.065, 0.93, 2.0),
+        (5, Way::Logits, NOISES[1], 0.045, 0.95, 4.0),
+        (5, Way::Logits, NOISES[2], 0.085, 0.91, 4.0),
+        (20, Way::Top(20), NOISES[1], 0.08, 0.88, 2.0),
+        (20, Way::Top(20), NOISES[2], 0.16, 0.79, 2.0),
     ];
     check(200, &rows);
 }
@@ -195,15 +197,15 @@ fn few_options_are_read_through_noise_and_bias() {
 #[test]
 fn many_options_are_read_through_noise_and_bias() {
     let rows = [
-        (50, Way::Top(20), NOISES[1], 0.096, 0.87, 10.0),
+        (50, Way::Top(20), NOISES[1], 0.096, 0.89, 10.0),
         (255, Way::Top(20), NOISES[1], 0.112, 0.81, 34.0),
-        (255, Way::Top(20), NOISES[2], 0.212, 0.68, 34.0),
+        (255, Way::Top(20), NOISES[2], 0.212, 0.70, 34.0),
         (50, Way::Fast(20), NOISES[0], 0.046, 1.0, 1.0),
-        (50, Way::Fast(20), NOISES[1], 0.125, 0.80, 1.0),
+        (50, Way::Fast(20), NOISES[1], 0.121, 0.84, 1.0),
         (255, Way::Fast(20), NOISES[0], 0.274, 1.0, 1.0),
-        (255, Way::Fast(20), NOISES[1], 0.312, 0.72, 1.0),
+        (255, Way::Fast(20), NOISES[1], 0.312, 0.76, 1.0),
     ];
-    check(100, &rows);
+    check(200, &rows);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `POST /v1/decisions`, also as `POST /v1/systemone`, and the profiles by which probabilities are corrected.
 
 mod routes;
-mod service;
+pub(crate) mod service;
 mod wire;
 
 pub use routes::routes;

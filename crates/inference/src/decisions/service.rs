@@ -8,7 +8,7 @@ use tollgate_billing::Demand;
 use tollgate_catalog::{Modality, Model, ModelKind};
 use tollgate_edge::RequestContext;
 use tollgate_formats::decisions::{self, Asked, InputTokens, ResponseFrame};
-use tollgate_pipeline::{DecideCall, DecisionInput, Pipeline};
+use tollgate_pipeline::{CallRequest, DecideCall, DecisionInput, Pipeline, Routed};
 use tollgate_types::decide::{MAX_TOKENS, Question, QuestionKind, State, StateMediaKind};
 use tollgate_types::{DecisionId, Error, ErrorCode, Tokenizer, Usage};
 
@@ -25,22 +25,12 @@ pub(super) async fn create(
     caller: Caller,
     body: &[u8],
 ) -> Result<Bytes, Error> {
-    let asked = decisions::read(body)?;
-    let mut routed = pipeline.route(&caller, &asked.model)?;
-    check_model(&routed.model, &asked.state)?;
-    routed.retain_deciders(&asked.state)?;
-    let input = count(pipeline, &routed.model, &asked).await?;
-    input.check()?;
+    let Prepared {
+        asked,
+        routed,
+        request,
+    } = prepare(pipeline, ctx, caller, body).await?;
     let public_model = routed.public_model.clone();
-    let demand = demand(&input);
-    let call = DecideCall {
-        state: Arc::new(asked.state.clone()),
-        questions: asked.questions.clone().into(),
-        options: asked.options.clone(),
-        profile: None,
-        input,
-    };
-    let request = call_request(ctx, caller, ENDPOINT, demand, call);
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.decide(admission).await?;
     let decided = served.answer;
@@ -59,6 +49,42 @@ pub(super) async fn create(
         cost: decided.charge.amount,
     };
     Ok(Bytes::from(decisions::write(&asked, &decided.decisions, &frame)))
+}
+
+/// A request as a call.
+pub(crate) struct Prepared {
+    asked: Asked,
+    pub(crate) routed: Routed,
+    pub(crate) request: CallRequest<DecideCall>,
+}
+
+/// The call that a request asks for, its text counted.
+pub(crate) async fn prepare(
+    pipeline: &Pipeline,
+    ctx: &RequestContext,
+    caller: Caller,
+    body: &[u8],
+) -> Result<Prepared, Error> {
+    let asked = decisions::read(body)?;
+    let mut routed = pipeline.route(&caller, &asked.model)?;
+    check_model(&routed.model, &asked.state)?;
+    routed.retain_deciders(&asked.state)?;
+    let input = count(pipeline, &routed.model, &asked).await?;
+    input.check()?;
+    let demand = demand(&input);
+    let call = DecideCall {
+        state: Arc::new(asked.state.clone()),
+        questions: asked.questions.clone().into(),
+        options: asked.options.clone(),
+        profile: None,
+        input,
+    };
+    let request = call_request(ctx, caller, ENDPOINT, demand, call);
+    Ok(Prepared {
+        asked,
+        routed,
+        request,
+    })
 }
 
 /// Refuses what the model cannot do: 400 for another kind of model and for media that it does not take.

@@ -14,6 +14,7 @@ pub(super) enum Endpoint {
     Messages,
     Responses,
     Embeddings,
+    Decisions,
     GenerateContent {
         model: String,
         is_streamed: bool,
@@ -32,6 +33,7 @@ impl Endpoint {
             "/v1/messages" => Endpoint::Messages,
             "/v1/responses" => Endpoint::Responses,
             "/v1/embeddings" => Endpoint::Embeddings,
+            "/v1/decisions" | "/v1/systemone" | "/v1beta/decisions" => Endpoint::Decisions,
             path => {
                 let of_model = ["/v1/models/", "/v1beta/models/"];
                 let target = of_model.iter().find_map(|start| path.strip_prefix(start))?;
@@ -102,7 +104,7 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
 }
 
 fn no_endpoint() -> Error {
-    let message = "'endpoint' must be the path of an endpoint that generates text or makes embeddings, such as \
+    let message = "'endpoint' must be the path of an endpoint that generates text, makes embeddings or decides, such as \
                    '/v1/chat/completions' or '/v1/models/sim/chat:generateContent'.";
     Error::new(ErrorCode::InvalidParameter, message).with_param("endpoint")
 }
@@ -137,6 +139,8 @@ mod tests {
             ),
             ("/v1/models/sim/chat:countTokens", None),
             ("/v1/models/sim/chat", None),
+            ("/v1/decisions", Some(Endpoint::Decisions)),
+            ("/v1/systemone", Some(Endpoint::Decisions)),
             ("/v1/moderations", None),
             ("v1/messages", None),
         ] {

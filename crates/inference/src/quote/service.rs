@@ -7,15 +7,15 @@ use tollgate_accounts::Caller;
 use tollgate_edge::RequestContext;
 use tollgate_formats::anthropic_messages::{Betas, Version};
 use tollgate_formats::hub;
-use tollgate_pipeline::{CallRequest, Pipeline, Routed};
+use tollgate_pipeline::{CallRequest, DecideCall, Pipeline, Routed};
 use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::EmbedCall;
 
 use super::read::{self, Endpoint};
 use super::wire::Quote;
-use crate::counting::Counting;
+use crate::counting::{Counted, Counting};
 use crate::{Inference, admission, counting, crossing};
-use crate::{chat_completions, completions, embeddings, generate_content, messages, responses};
+use crate::{chat_completions, completions, decisions, embeddings, generate_content, messages, responses};
 
 /// Who asks, and what stands in headers.
 pub(super) struct Asking<'a> {
@@ -68,6 +68,10 @@ impl Asking<'_> {
                 let prepared = embeddings::service::prepare(pipeline, ctx, caller, at, body)?;
                 return of_embeddings(pipeline, ctx, path, prepared.routed, prepared.request).await;
             }
+            Endpoint::Decisions => {
+                let prepared = decisions::service::prepare(pipeline, ctx, caller, &body).await?;
+                return of_decisions(pipeline, ctx, path, prepared.routed, prepared.request).await;
+            }
             Endpoint::EmbedContent(model) => {
                 let prepared = generate_content::embed::prepare_one(pipeline, ctx, caller, model, &body)?;
                 return of_embeddings(pipeline, ctx, path, prepared.routed, prepared.request).await;
@@ -108,6 +112,19 @@ async fn of_embeddings(
 ) -> Result<Quote, Error> {
     let preview = admission::preview(pipeline, ctx, &mut routed, &mut request).await?;
     let counted = counting::bound_of(pipeline, &routed, &request).await;
+    Ok(Quote::new(path, &routed, &preview, &counted))
+}
+
+/// The input is counted before the call is admitted, so the count is what is charged.
+async fn of_decisions(
+    pipeline: &Pipeline,
+    ctx: &RequestContext,
+    path: String,
+    mut routed: Routed,
+    mut request: CallRequest<DecideCall>,
+) -> Result<Quote, Error> {
+    let preview = admission::preview(pipeline, ctx, &mut routed, &mut request).await?;
+    let counted = Counted::exactly(request.call.input.total());
     Ok(Quote::new(path, &routed, &preview, &counted))
 }
 

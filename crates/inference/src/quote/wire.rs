@@ -12,7 +12,7 @@ use crate::counting::Counted;
 #[derive(Serialize, ToSchema)]
 pub struct CreateQuote {
     /// Path of the endpoint, such as `/v1/chat/completions` or `/v1/models/sim/chat:generateContent`: any that generates
-    /// text or makes embeddings.
+    /// text, makes embeddings or decides.
     endpoint: String,
     /// The body of a request to it, as it would be sent.
     #[schema(value_type = Object)]

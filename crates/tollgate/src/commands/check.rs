@@ -30,7 +30,8 @@ pub fn doctor(place: Place, printer: &Printer) -> Result<Exit, Failure> {
     report(&findings, printer)
 }
 
-fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+/// Waits for this on a runtime of its own.
+pub(super) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::failed(format!("cannot start a runtime: {error}")))?;
     Ok(runtime.block_on(work))

@@ -5,6 +5,7 @@ mod alerts;
 mod batches;
 mod check;
 mod control;
+mod decisions;
 mod export;
 mod moving;
 mod openapi;
@@ -60,6 +61,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Command::TopUps(command) => top_ups::top_ups(place, command, &printer),
         Command::Alerts(command) => alerts::alerts(place, command, &printer),
         Command::Batches(command) => batches::batches(place, command, &printer),
+        Command::Decisions(command) => decisions::decisions(command, &printer),
         Command::Plans(command) => control::plans(place, command, &printer),
         Command::Subscriptions(command) => control::subscriptions(place, command, &printer),
         Command::Models(command) => control::models(place, command, &printer),

@@ -1,5 +1,7 @@
 //! `POST /v1/decisions`: every way to a number recovers what is true, in the container of the questions, for the price of the input.
 
+mod limits;
+
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::{Storage, nanos};
 

@@ -9,6 +9,7 @@
 
 mod checks;
 mod commands;
+mod decisions;
 mod example;
 mod faults;
 mod installation;

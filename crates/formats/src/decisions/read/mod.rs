@@ -42,6 +42,11 @@ fn request(mut body: Node<'_>) -> Result<Asked, Flaw> {
         (None, Some(_), Container::Map) => (Dialect::Google, "input"),
         (None, None, _) => return Err(top.missing("state")),
     };
+    // Google's clients write `models/ID`.
+    let model = match (dialect, model.strip_prefix("models/")) {
+        (Dialect::Google, Some(id)) if !id.is_empty() => id.to_owned(),
+        _ => model,
+    };
     let ignored = ignored(&body);
     let state = state::read(take(&mut body, name), dialect, &top.key(name))?;
     Ok(Asked {
