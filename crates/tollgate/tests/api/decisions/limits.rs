@@ -193,10 +193,8 @@ async fn a_million_tokens_are_read_and_no_more() {
     assert_eq!(details["state"], 10, "a token for each word: {small}");
     let room = 1_000_000 - usize::try_from(details["questions"].as_u64().unwrap()).unwrap();
     let before = scene.settled().await;
-    for beyond in [of(room + 1), of(5_000_000)] {
-        let response = scene.post(DECISIONS, &beyond).await;
-        assert_error("beyond", &response, "context_length_exceeded", Some("state"));
-    }
+    let beyond = scene.post(DECISIONS, &of(room + 1)).await;
+    assert_error("beyond", &beyond, "context_length_exceeded", Some("state"));
     assert_eq!(scene.settled().await, before);
     let whole = scene.post(DECISIONS, &of(room)).await;
     assert_eq!(whole.status, 200, "{}", whole.text());
