@@ -178,7 +178,11 @@ mod tests {
             ("/v1/modelsx", Some("x-goog-api-key"), Family::Common),
             ("/v1/models?key=k", None, Family::Common),
             ("/v1/decisions", Some("x-goog-api-key"), Family::GenerateContent),
-            ("/v1beta/decisions", Some("x-goog-api-key"), Family::GenerateContent),
+            (
+                "/v1beta/decisions",
+                Some("x-goog-api-key"),
+                Family::GenerateContent,
+            ),
             ("/v1/decisions?key=k", None, Family::Common),
             (
                 "/v1/chat/completions?key=k",
