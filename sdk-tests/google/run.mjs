@@ -192,6 +192,7 @@ test('content decisions errors', [PATH, 'simulator', '/v1/decisions'], async () 
   const failing = async (expected, code, request) => {
     const [status, answer] = await decide(request);
     equal(status, expected, code);
+    check(typeof answer.error.status === 'string', 'the failure has not the shape of the family');
     check(JSON.stringify(answer).includes(code), `${code}: ${JSON.stringify(answer)}`);
   };
   const one = { type: 'choice', instructions: 'Which?', criteria: { only: 'One' } };

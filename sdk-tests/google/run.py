@@ -10,7 +10,7 @@ from typing import Any, Callable
 import harness
 from google import genai
 from google.genai import errors, types
-from google.genai._gaos.errors import GenAiError as DecisionError
+from google.genai._gaos.lib import compat_errors
 from harness import (
     BROKE_KEY,
     BROKEN_STREAM,
@@ -221,15 +221,16 @@ def decisions() -> None:
 
 @case("content decisions errors", PATH, "simulator", "/v1/decisions")
 def decisions_errors() -> None:
-    def failing(status: int, code: str, **request: Any) -> None:
+    def failing(kind: type[Exception], status: str, code: str, key: str = KEY, **request: Any) -> None:
         given = {"model": DECIDER, "input": "x", "questions": {"a": {"type": "noul", "instructions": "Is it?"}}}
-        error = raises(DecisionError, lambda: client().decisions.create(**(given | request)))
-        equal(error.status_code, status, code)
-        check(code in error.body, f"{code}: {error.body}")
+        error = raises(kind, lambda: client(key).decisions.create(**(given | request)))
+        body = str(error.body)
+        check(status in body and code in body, f"{code}: {body}")
 
     one = {"type": "choice", "instructions": "Which?", "criteria": {"only": "One"}}
-    failing(400, "questions.a.criteria", questions={"a": one})
-    failing(404, "model_not_found", model="models/sim/none")
+    failing(compat_errors.BadRequestError, "INVALID_ARGUMENT", "questions.a.criteria", questions={"a": one})
+    failing(compat_errors.NotFoundError, "NOT_FOUND", "model_not_found", model="models/sim/none")
+    failing(compat_errors.AuthenticationError, "UNAUTHENTICATED", "invalid_api_key", key="sk-service-nobody")
 
 
 @case("content models", PATH, "gateway")

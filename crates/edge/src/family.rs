@@ -18,6 +18,8 @@ const FILES: &str = "/v1/files";
 const MESSAGES_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 /// The paths of generated content; the first one is also the catalog's.
 const GENERATE_CONTENT: [&str; 2] = ["/v1/models", "/v1beta"];
+/// Everybody's path, at which their clients ask, too.
+const DECISIONS: &str = "/v1/decisions";
 
 /// The header with the key in the family of generated content.
 pub(crate) const KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
@@ -82,7 +84,7 @@ fn key_in_query(uri: &Uri) -> Option<&str> {
 }
 
 fn is_generate_content(path: &str) -> bool {
-    GENERATE_CONTENT.iter().any(|root| is_below(path, root))
+    path == DECISIONS || GENERATE_CONTENT.iter().any(|root| is_below(path, root))
 }
 
 const REQUESTS: [HeaderName; 3] = [
@@ -175,6 +177,13 @@ mod tests {
             ),
             ("/v1/modelsx", Some("x-goog-api-key"), Family::Common),
             ("/v1/models?key=k", None, Family::Common),
+            ("/v1/decisions", Some("x-goog-api-key"), Family::GenerateContent),
+            (
+                "/v1beta/decisions",
+                Some("x-goog-api-key"),
+                Family::GenerateContent,
+            ),
+            ("/v1/decisions?key=k", None, Family::Common),
             (
                 "/v1/chat/completions?key=k",
                 Some("x-goog-api-key"),
