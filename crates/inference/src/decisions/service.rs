@@ -12,6 +12,7 @@ use tollgate_pipeline::{DecideCall, DecisionInput, Pipeline};
 use tollgate_types::decide::{MAX_TOKENS, Question, QuestionKind, State, StateMediaKind};
 use tollgate_types::{DecisionId, Error, ErrorCode, Tokenizer, Usage};
 
+use super::calibrations::Calibrations;
 use crate::admission::{admit, call_request};
 
 pub(super) const ENDPOINT: &str = "/v1/decisions";
@@ -21,6 +22,7 @@ const USUAL_TOKENIZER: Tokenizer = Tokenizer::O200kBase;
 
 pub(super) async fn create(
     pipeline: &Arc<Pipeline>,
+    calibrations: &Calibrations,
     ctx: &RequestContext,
     caller: Caller,
     body: &[u8],
@@ -29,6 +31,10 @@ pub(super) async fn create(
     let mut routed = pipeline.route(&caller, &asked.model)?;
     check_model(&routed.model, &asked.state)?;
     routed.retain_deciders(&asked.state)?;
+    let choice = &asked.options.calibration;
+    let profile = calibrations
+        .profile(caller.account_id(), &routed.model.id, choice)
+        .await?;
     let input = count(pipeline, &routed.model, &asked).await?;
     input.check()?;
     let public_model = routed.public_model.clone();
@@ -37,7 +43,7 @@ pub(super) async fn create(
         state: Arc::new(asked.state.clone()),
         questions: asked.questions.clone().into(),
         options: asked.options.clone(),
-        profile: None,
+        profile,
         input,
     };
     let request = call_request(ctx, caller, ENDPOINT, demand, call);
@@ -62,7 +68,7 @@ pub(super) async fn create(
 }
 
 /// Refuses what the model cannot do: 400 for another kind of model and for media that it does not take.
-fn check_model(model: &Model, state: &State) -> Result<(), Error> {
+pub(super) fn check_model(model: &Model, state: &State) -> Result<(), Error> {
     if !matches!(model.kind, ModelKind::Decision | ModelKind::Chat) {
         let message =
             "This model makes no decisions. Its record in GET /v1/models names the endpoints it serves.";
