@@ -3,6 +3,7 @@
 //! Only the server names them; everything else speaks to the ports.
 
 mod batches;
+mod calibrations;
 mod files;
 mod ids;
 mod jobs;

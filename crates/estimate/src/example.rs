@@ -58,6 +58,8 @@ pub struct Example {
 pub struct BadExample {
     /// Which, counted from 0.
     pub place: usize,
+    /// Which member of it.
+    pub member: &'static str,
     /// What is wrong with it.
     pub what: &'static str,
 }
@@ -108,30 +110,37 @@ impl Known {
 /// Checks examples.
 pub(crate) fn checked(examples: &[Example]) -> Result<Vec<Known>, BadExample> {
     let each = examples.iter().enumerate();
-    each.map(|(place, example)| known(example).map_err(|what| BadExample { place, what }))
+    each.map(|(place, example)| known(example).map_err(|(member, what)| BadExample { place, member, what }))
         .collect()
 }
 
-fn known(example: &Example) -> Result<Known, &'static str> {
+/// The error is which member is wrong, and what is wrong with it.
+fn known(example: &Example) -> Result<Known, (&'static str, &'static str)> {
     let number = example.probabilities.len();
     if !OPTIONS.contains(&number) || (example.kind == AnswerKind::Noul && number != 2) {
-        return Err("there are 2 to 255 probabilities, and two of a yes or no");
+        return Err((
+            "probabilities",
+            "there are 2 to 255 probabilities, and two of a yes or no",
+        ));
     }
-    let probabilities =
-        distribution(&example.probabilities).ok_or("probabilities are 0 to 1 and sum to 1")?;
+    let probabilities = distribution(&example.probabilities)
+        .ok_or(("probabilities", "probabilities are 0 to 1 and sum to 1"))?;
     let truth = match &example.truth {
         Truth::Option(option) if *option < number => {
             let right = |place| if place == *option { 1.0 } else { 0.0 };
             (0..number).map(right).collect()
         }
         Truth::Soft(shares) if shares.len() == number => {
-            distribution(shares).ok_or("shares of a truth are 0 to 1 and sum to 1")?
+            distribution(shares).ok_or(("truth", "shares of a truth are 0 to 1 and sum to 1"))?
         }
-        _ => return Err("the truth is not one of the options"),
+        _ => return Err(("truth", "the truth is not one of the options")),
     };
     let is_share = |value: f64| (0.0..=1.0).contains(&value);
-    if !example.confidence.is_none_or(is_share) || !example.abstain.is_none_or(|(said, _)| is_share(said)) {
-        return Err("confidence and abstain are 0 to 1");
+    if !example.confidence.is_none_or(is_share) {
+        return Err(("confidence", "confidence is 0 to 1"));
+    }
+    if !example.abstain.is_none_or(|(said, _)| is_share(said)) {
+        return Err(("abstain", "abstain is 0 to 1"));
     }
     let follows = || match example.kind {
         AnswerKind::Noul => confidence_of_noul(probabilities.first().copied().unwrap_or_default()),

@@ -30,6 +30,7 @@ use tollgate_pipeline::Pipeline;
 use utoipa_axum::router::OpenApiRouter;
 
 use batches::Batches;
+use decisions::Calibrations;
 use files::Files;
 use responses::Kept;
 
@@ -44,6 +45,8 @@ pub struct Inference {
     pub kept: Arc<Kept>,
     /// Keeps files.
     pub files: Arc<Files>,
+    /// Keeps the profiles by which probabilities of decisions are corrected.
+    pub calibrations: Arc<Calibrations>,
     /// Carries out many requests in one file.
     pub batches: Arc<Batches>,
     /// Makes responses whose callers do not wait.

@@ -19,6 +19,7 @@ use tollgate_console::Console;
 use tollgate_edge::websocket::Sessions;
 use tollgate_edge::{AccessLog, Idempotency, OperatorGate, PublicUrl, Shell};
 use tollgate_inference::Inference;
+use tollgate_inference::decisions::Calibrations;
 use tollgate_media::MediaRoom;
 use tollgate_storage::{Grant, LotKind, LotTerms};
 use tollgate_types::id::TransferId;
@@ -180,6 +181,10 @@ pub fn app(
         pipeline: services.pipeline.clone(),
         kept: services.kept.clone(),
         files: domains.files.clone(),
+        calibrations: Arc::new(Calibrations::new(
+            domains.storage.calibrations.clone(),
+            domains.clock.clone(),
+        )),
         batches: services.batches.clone(),
         background: services.background.clone(),
         sessions: Arc::new(Sessions::new(

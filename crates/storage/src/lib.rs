@@ -7,6 +7,7 @@ pub mod audit;
 pub mod audit_log;
 pub mod batch;
 pub mod blob;
+pub mod calibration;
 pub mod chain;
 pub mod counter;
 pub mod error;
@@ -44,6 +45,7 @@ pub use audit::{AuditVisitor, LedgerAccount, LedgerBalance};
 pub use audit_log::{AuditEntry, AuditFilter, AuditLog};
 pub use batch::{BatchLine, BatchStore, ChargedLine, LineCounts, LineState};
 pub use blob::{Blob, BlobContent, BlobKey, BlobStore};
+pub use calibration::{Calibration, CalibrationFilter, CalibrationStore, NewCalibration};
 pub use chain::{Chain, Link, TransferHash};
 pub use counter::{Budget, Counters, Decision};
 pub use error::{StorageError, StorageErrorKind};
@@ -114,6 +116,8 @@ pub struct Storage {
     pub media: Arc<dyn MediaStore>,
     /// What accounts have uploaded, as far as it is not bytes.
     pub files: Arc<dyn FileStore>,
+    /// Profiles by which probabilities of decisions are corrected.
+    pub calibrations: Arc<dyn CalibrationStore>,
     /// Plans and what else is paid for by the period.
     pub subscriptions: Arc<dyn SubscriptionStore>,
     /// Which of them a payment provider renews.

@@ -170,6 +170,11 @@ id!(
     "dec_"
 );
 id!(
+    /// A profile by which probabilities of typed decisions are corrected.
+    CalibrationId,
+    "cal_"
+);
+id!(
     /// Work that goes on after its request was answered.
     JobId,
     "job_"

@@ -10,6 +10,7 @@ mod admin;
 mod audit;
 mod audit_log;
 mod batch_line;
+mod calibration;
 mod error;
 mod file;
 mod idempotency;
@@ -142,6 +143,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         media: Arc::new(media::MediaRows(pool.clone())),
         files: Arc::new(file::Files(pool.clone())),
         batches: Arc::new(batch_line::BatchLines(pool.clone())),
+        calibrations: Arc::new(calibration::Calibrations(pool.clone())),
         subscriptions: Arc::new(subscription::Subscriptions(node.clone())),
         provider_subscriptions: Arc::new(provider_subscription::ProviderSubscriptions(pool.clone())),
         idempotency: Arc::new(idempotency::Idempotency(pool.clone())),

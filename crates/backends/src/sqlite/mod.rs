@@ -15,6 +15,7 @@ mod batch;
 mod batch_line;
 mod books;
 mod bulk;
+mod calibration;
 mod chain;
 mod database;
 mod engine;
@@ -138,6 +139,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         media: Arc::new(engine.clone()),
         files: Arc::new(engine.clone()),
         batches: Arc::new(engine.clone()),
+        calibrations: Arc::new(engine.clone()),
         subscriptions: Arc::new(engine.clone()),
         provider_subscriptions: Arc::new(engine.clone()),
         idempotency: Arc::new(engine.clone()),

@@ -46,6 +46,7 @@ fn statements() -> Vec<Arc<str>> {
         chain::STATEMENTS,
         idempotency::STATEMENTS,
         crate::batches::STATEMENTS,
+        crate::calibrations::STATEMENTS,
         crate::files::STATEMENTS,
         job::STATEMENTS,
         crate::jobs::STATEMENTS,

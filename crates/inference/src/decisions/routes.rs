@@ -9,8 +9,8 @@ use tollgate_edge::{ApiError, ErrorBody, JsonBody, WorkCaller, json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::service;
 use super::wire::{CreateDecisions, Decisions};
+use super::{calibrations, service};
 use crate::Inference;
 
 /// The routes of this group. `/v1/systemone` and `/v1beta/decisions` are where clients of other dialects look.
@@ -19,6 +19,7 @@ pub fn routes() -> OpenApiRouter<Inference> {
         .routes(routes!(create_decisions))
         .route("/v1/systemone", post(create_decisions))
         .route("/v1beta/decisions", post(create_decisions))
+        .merge(calibrations::routes())
 }
 
 /// Answers typed questions about a state with probabilities: yes or no, one of several options, a level of a scale, a
@@ -39,6 +40,11 @@ async fn create_decisions(
     State(inference): State<Inference>,
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
-    let bytes = service::create(&inference.pipeline, &ctx, caller, &body).await?;
+    let Inference {
+        pipeline,
+        calibrations,
+        ..
+    } = &inference;
+    let bytes = service::create(pipeline, calibrations, &ctx, caller, &body).await?;
     Ok(json::response(bytes))
 }

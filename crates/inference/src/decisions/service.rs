@@ -12,6 +12,7 @@ use tollgate_pipeline::{CallRequest, DecideCall, DecisionInput, Pipeline, Routed
 use tollgate_types::decide::{MAX_TOKENS, Question, QuestionKind, State, StateMediaKind};
 use tollgate_types::{DecisionId, Error, ErrorCode, Tokenizer, Usage};
 
+use super::calibrations::Calibrations;
 use crate::admission::{admit, call_request};
 
 pub(super) const ENDPOINT: &str = "/v1/decisions";
@@ -21,6 +22,7 @@ const USUAL_TOKENIZER: Tokenizer = Tokenizer::O200kBase;
 
 pub(super) async fn create(
     pipeline: &Arc<Pipeline>,
+    calibrations: &Calibrations,
     ctx: &RequestContext,
     caller: Caller,
     body: &[u8],
@@ -28,8 +30,12 @@ pub(super) async fn create(
     let Prepared {
         asked,
         routed,
-        request,
+        mut request,
     } = prepare(pipeline, ctx, caller, body).await?;
+    let choice = &asked.options.calibration;
+    request.call.profile = calibrations
+        .profile(request.caller.account_id(), &routed.model.id, choice)
+        .await?;
     let public_model = routed.public_model.clone();
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.decide(admission).await?;
@@ -88,7 +94,7 @@ pub(crate) async fn prepare(
 }
 
 /// Refuses what the model cannot do: 400 for another kind of model and for media that it does not take.
-fn check_model(model: &Model, state: &State) -> Result<(), Error> {
+pub(super) fn check_model(model: &Model, state: &State) -> Result<(), Error> {
     if !matches!(model.kind, ModelKind::Decision | ModelKind::Chat) {
         let message =
             "This model makes no decisions. Its record in GET /v1/models names the endpoints it serves.";

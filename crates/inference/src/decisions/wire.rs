@@ -62,7 +62,7 @@ pub struct DecisionOptions {
     /// In how many orders options are shown to a model that takes no questions.
     #[schema(minimum = 1, maximum = 8)]
     permutations: Option<u32>,
-    /// `default` (the account's newest profile for the model), `none`, or the id of a profile.
+    /// `default` (the account's default calibration of the model, if it has one), `none`, or the id of a calibration.
     calibration: Option<String>,
     /// `standard`, `full`, or `fast`: wide choices in one look.
     detail: Option<String>,
@@ -147,8 +147,10 @@ pub struct DecisionMethod {
     min_mass: Option<f64>,
     /// How many requests to the model it took.
     calls: u32,
-    /// Whether a profile has corrected the probabilities.
+    /// Whether a calibration has corrected the probabilities.
     calibrated: bool,
+    /// Which one.
+    calibration: Option<String>,
 }
 
 /// What was read, and what it cost.

@@ -56,6 +56,11 @@ pub(super) const BODIES: &[(&str, &str)] = &[
         r#"{"model": "sim/decide", "state": {"message": "I was charged twice."}, "questions": {"refund": {"type": "noul", "instructions": "Does the message ask for money back?"}, "team": {"type": "choice", "instructions": "Who answers it?", "criteria": {"billing": "Payments", "tech": null}}}}"#,
     ),
     (
+        "create_calibration",
+        r#"{"model": "sim/decide", "examples": [{"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}]}"#,
+    ),
+    ("choose_calibration", r#"{"default": true}"#),
+    (
         "create_response",
         r#"{"model": "sim/chat", "input": "Say hello."}"#,
     ),

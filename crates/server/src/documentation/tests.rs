@@ -205,6 +205,17 @@ fn examples_are_valid_requests() {
             "create_decisions" => {
                 tollgate_formats::decisions::read(body.as_bytes()).unwrap();
             }
+            "create_calibration" => {
+                // What the room accepts is tested there; this is the shape of every such request.
+                let body: serde_json::Value = serde_json::from_str(body).unwrap();
+                let examples = body["examples"].as_array().unwrap();
+                assert!(body["model"].is_string() && examples.len() == 30, "{body}");
+            }
+            "choose_calibration" => {
+                // What the room accepts is tested there; this is the shape of every such request.
+                let body: serde_json::Value = serde_json::from_str(body).unwrap();
+                assert!(body["default"].is_boolean(), "{body}");
+            }
             "create_speech" => {
                 // What the room accepts is tested there; this is the shape of every such request.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();

@@ -20,6 +20,7 @@ pub mod audit;
 pub mod audit_log;
 pub mod batch;
 pub mod blob;
+pub mod calibration;
 pub mod concurrency;
 pub mod counter;
 pub mod engine;
@@ -112,6 +113,9 @@ macro_rules! conformance_tests {
             batch: begun_and_ended_once, written_under_its_lease, lines_are_of_the_books, deaths_count_in_a_row;
             file: kept_then_read, ids_are_used_once, files_are_of_one_account, listed_in_pages, room_is_bounded,
                 the_last_room_is_given_once, deleted_is_gone_and_then_forgotten, begun_is_kept_or_left_over;
+            calibration: inserted_then_read, versions_count_up_and_are_not_used_again, calibrations_are_of_one_account,
+                listed_in_pages, room_is_bounded, the_last_room_is_given_once, the_newest_or_the_chosen_is_the_default,
+                ids_are_used_once;
             idempotency: one_claim_is_first, answer_is_kept_for_the_same_request, released_key_is_claimed_anew,
                 abandoned_and_expired_claims_are_void, keys_are_of_one_account, sweep_deletes_what_expired;
             admin: create_then_find, names_ids_and_digests_are_used_once, first_revocation_stays;
@@ -248,6 +252,7 @@ mod tests {
             ("hold", include_str!("hold.rs")),
             ("idempotency", include_str!("idempotency.rs")),
             ("batch", include_str!("batch.rs")),
+            ("calibration", include_str!("calibration.rs")),
             ("file", include_str!("file.rs")),
             ("job", include_str!("job.rs")),
             ("key", include_str!("key.rs")),

@@ -28,6 +28,7 @@ mod counting;
 mod crash;
 mod credits;
 mod decisions;
+mod decisions_calibrations;
 mod embeddings;
 mod files;
 mod generate_content;

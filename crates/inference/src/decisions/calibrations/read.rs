@@ -1,0 +1,333 @@
+//! The requests.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use tollgate_estimate::{AnswerKind, Example, Truth};
+use tollgate_types::{Error, ErrorCode};
+
+/// How many examples a profile is fitted to.
+pub(super) const EXAMPLES: std::ops::RangeInclusive<usize> = 30..=50_000;
+/// The most characters of a name.
+const MOST_NAME: usize = 100;
+/// What an example may have. The last three are for those who judge answers; a profile does not depend on them.
+const MEMBERS: [&str; 7] = [
+    "type",
+    "probabilities",
+    "probability",
+    "truth",
+    "abstain",
+    "confidence",
+    "group",
+];
+
+/// A profile that is asked for; its examples are not looked at yet.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) model: String,
+    pub(super) name: Option<String>,
+    pub(super) examples: Bytes,
+}
+
+/// Reads all of a request but its examples.
+pub(super) fn create(body: &Bytes) -> Result<Asked, Error> {
+    let members = members(body, &["model", "name", "examples"])?;
+    let model = text(&members, "model")?.ok_or_else(|| missing("model"))?;
+    let name = text(&members, "name")?;
+    if name.as_ref().is_some_and(|name| !is_name(name)) {
+        let what = format!("has 1 to {MOST_NAME} characters, none of them a control character");
+        return Err(invalid("name", &what));
+    }
+    let examples = members.get("examples").filter(|raw| raw.get() != "null");
+    let examples = examples.ok_or_else(|| missing("examples"))?;
+    Ok(Asked {
+        model,
+        name,
+        examples: body.slice_ref(examples.get().as_bytes()),
+    })
+}
+
+/// Reads whether a calibration is to be the default.
+pub(super) fn choose(body: &Bytes) -> Result<bool, Error> {
+    let members = members(body, &["default"])?;
+    let chosen = members.get("default").ok_or_else(|| missing("default"))?;
+    serde_json::from_str(chosen.get()).map_err(|_| invalid("default", "is true or false"))
+}
+
+fn members<'b>(body: &'b [u8], known: &[&str]) -> Result<BTreeMap<String, &'b RawValue>, Error> {
+    let members: BTreeMap<String, &RawValue> = serde_json::from_slice(body).map_err(|error| {
+        let message = format!("The body is not a JSON object: {error}.");
+        Error::new(ErrorCode::InvalidJson, message)
+    })?;
+    match members.keys().find(|name| !known.contains(&name.as_str())) {
+        Some(unknown) => Err(unknown_member("", unknown)),
+        None => Ok(members),
+    }
+}
+
+fn text(members: &BTreeMap<String, &RawValue>, name: &str) -> Result<Option<String>, Error> {
+    let read = members.get(name).map(|raw| serde_json::from_str(raw.get()));
+    let read: Option<Option<String>> = read.transpose().map_err(|_| invalid(name, "is a text"))?;
+    Ok(read.flatten())
+}
+
+fn is_name(name: &str) -> bool {
+    !name.trim().is_empty() && name.chars().count() <= MOST_NAME && !name.chars().any(char::is_control)
+}
+
+/// Reads examples.
+pub(super) fn examples(list: &[u8]) -> Result<Vec<Example>, Error> {
+    let each: Vec<&RawValue> =
+        serde_json::from_slice(list).map_err(|_| invalid("examples", "is a list of examples"))?;
+    if !EXAMPLES.contains(&each.len()) {
+        let (least, most) = (EXAMPLES.start(), EXAMPLES.end());
+        return Err(invalid("examples", &format!("has {least} to {most} examples")));
+    }
+    let each = each.into_iter().enumerate();
+    each.map(|(place, raw)| {
+        let param = format!("examples[{place}]");
+        match serde_json::from_str(raw.get()) {
+            Ok(Value::Object(members)) => example(&members, &param),
+            _ => Err(invalid(&param, "is an object")),
+        }
+    })
+    .collect()
+}
+
+fn example(members: &Map<String, Value>, param: &str) -> Result<Example, Error> {
+    if let Some(unknown) = members.keys().find(|name| !MEMBERS.contains(&name.as_str())) {
+        return Err(unknown_member(&format!("{param}."), unknown));
+    }
+    let need = |name: &str| {
+        let found = members.get(name).filter(|value| !value.is_null());
+        found.ok_or_else(|| missing(&format!("{param}.{name}")))
+    };
+    let kind = kind(need("type")?, &format!("{param}.type"))?;
+    let (names, probabilities) = match (members.get("probability"), members.get("probabilities")) {
+        (Some(Value::Number(yes)), None) if kind == AnswerKind::Noul => {
+            let yes = yes.as_f64().unwrap_or(f64::NAN);
+            (None, vec![yes, 1.0 - yes])
+        }
+        (Some(_), _) => {
+            let what = "is a number, that of a yes, and stands in place of 'probabilities'";
+            return Err(invalid(&format!("{param}.probability"), what));
+        }
+        (None, _) => probabilities(kind, need("probabilities")?, &format!("{param}.probabilities"))?,
+    };
+    let truth = truth(kind, need("truth")?, names.as_deref(), &format!("{param}.truth"))?;
+    Ok(Example {
+        kind,
+        probabilities,
+        truth,
+        abstain: None,
+        confidence: None,
+        group: None,
+    })
+}
+
+fn kind(value: &Value, param: &str) -> Result<AnswerKind, Error> {
+    match value.as_str() {
+        Some("noul" | "predicate") => Ok(AnswerKind::Noul),
+        Some("choice") => Ok(AnswerKind::Choice),
+        Some("score") => Ok(AnswerKind::Score),
+        Some("tool") => Ok(AnswerKind::Tool),
+        _ => Err(invalid(param, "is 'noul', 'choice', 'score' or 'tool'")),
+    }
+}
+
+/// Probabilities and, where they have them, the names of their options.
+type Named = (Option<Vec<String>>, Vec<f64>);
+
+/// A list, or an object by the names of the options, as answers have it. Levels of a score are in order in either.
+fn probabilities(kind: AnswerKind, value: &Value, param: &str) -> Result<Named, Error> {
+    match value {
+        Value::Array(list) => Ok((None, shares(list.iter(), param)?)),
+        Value::Object(named) if kind == AnswerKind::Score => {
+            let levels = (0..named.len()).map(|level| named.get(&level.to_string()));
+            let levels: Option<Vec<&Value>> = levels.collect();
+            let levels = levels.ok_or_else(|| invalid(param, "has the levels from 0 on"))?;
+            let names = (0..named.len()).map(|level| level.to_string());
+            Ok((Some(names.collect()), shares(levels.into_iter(), param)?))
+        }
+        Value::Object(named) if kind != AnswerKind::Noul => {
+            let names = named.keys().cloned().collect();
+            Ok((Some(names), shares(named.values(), param)?))
+        }
+        _ if kind == AnswerKind::Noul => Err(invalid(param, "is a list of two numbers, that of a yes first")),
+        _ => Err(invalid(
+            param,
+            "is a list of numbers, or an object of numbers by option",
+        )),
+    }
+}
+
+fn shares<'v>(values: impl Iterator<Item = &'v Value>, param: &str) -> Result<Vec<f64>, Error> {
+    let shares: Option<Vec<f64>> = values.map(Value::as_f64).collect();
+    shares.ok_or_else(|| invalid(param, "has numbers only"))
+}
+
+fn truth(kind: AnswerKind, value: &Value, names: Option<&[String]>, param: &str) -> Result<Truth, Error> {
+    let place = match value {
+        Value::Array(list) => return Ok(Truth::Soft(shares(list.iter(), param)?)),
+        Value::Bool(yes) if kind == AnswerKind::Noul => Some(usize::from(!yes)),
+        Value::String(name) => names.and_then(|names| names.iter().position(|known| known == name)),
+        Value::Number(place) => place.as_u64().and_then(|place| usize::try_from(place).ok()),
+        _ => None,
+    };
+    place.map(Truth::Option).ok_or_else(|| {
+        let what = match (kind, names) {
+            (AnswerKind::Noul, _) => "is true or false, or a list of how probable either is",
+            (_, Some(_)) => "is the name of an option, its place from 0, or a list of how probable each is",
+            (_, None) => "is the place of an option from 0, or a list of how probable each is",
+        };
+        invalid(param, what)
+    })
+}
+
+pub(super) fn invalid(param: &str, what: &str) -> Error {
+    Error::new(ErrorCode::InvalidParameter, format!("'{param}' {what}.")).with_param(param)
+}
+
+fn missing(param: &str) -> Error {
+    let message = format!("'{param}' is missing.");
+    Error::new(ErrorCode::MissingRequiredParameter, message).with_param(param)
+}
+
+fn unknown_member(before: &str, name: &str) -> Error {
+    let shown: String = name.chars().take(60).collect();
+    let message = format!("'{before}{shown}' is not a parameter of this endpoint. Leave it out.");
+    Error::new(ErrorCode::UnknownParameter, message).with_param(format!("{before}{shown}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(example: &Value) -> Result<Example, Error> {
+        let mut list = vec![json!({"type": "noul", "probability": 0.9, "truth": true}); 29];
+        list.insert(3, example.clone());
+        let mut read = examples(Value::from(list).to_string().as_bytes())?;
+        Ok(read.remove(3))
+    }
+
+    #[test]
+    fn examples_may_look_like_answers() {
+        let named = json!({"billing": 0.7, "tech": 0.3});
+        for (written, kind, probabilities, truth) in [
+            (
+                json!({"type": "noul", "probability": 0.75, "truth": false}),
+                AnswerKind::Noul,
+                vec![0.75, 0.25],
+                Truth::Option(1),
+            ),
+            (
+                json!({"type": "predicate", "probabilities": [0.75, 0.25], "truth": 0}),
+                AnswerKind::Noul,
+                vec![0.75, 0.25],
+                Truth::Option(0),
+            ),
+            (
+                json!({"type": "choice", "probabilities": named, "truth": "tech", "group": "a", "confidence": 7}),
+                AnswerKind::Choice,
+                vec![0.7, 0.3],
+                Truth::Option(1),
+            ),
+            (
+                json!({"type": "tool", "probabilities": named, "truth": [0.5, 0.5]}),
+                AnswerKind::Tool,
+                vec![0.7, 0.3],
+                Truth::Soft(vec![0.5, 0.5]),
+            ),
+            (
+                json!({"type": "score", "probabilities": {"2": 0.7, "0": 0.1, "1": 0.2}, "truth": "2"}),
+                AnswerKind::Score,
+                vec![0.1, 0.2, 0.7],
+                Truth::Option(2),
+            ),
+        ] {
+            let read = read(&written).unwrap();
+            assert_eq!(
+                (read.kind, read.probabilities, read.truth),
+                (kind, probabilities, truth)
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        let whole = json!({"type": "choice", "probabilities": [0.5, 0.5], "truth": 0});
+        for (name, value, code, param) in [
+            ("type", json!("maybe"), "invalid_parameter", "examples[3].type"),
+            (
+                "type",
+                Value::Null,
+                "missing_required_parameter",
+                "examples[3].type",
+            ),
+            (
+                "truth",
+                Value::Null,
+                "missing_required_parameter",
+                "examples[3].truth",
+            ),
+            ("truth", json!(-1), "invalid_parameter", "examples[3].truth"),
+            ("truth", json!(true), "invalid_parameter", "examples[3].truth"),
+            ("truth", json!("tech"), "invalid_parameter", "examples[3].truth"),
+            (
+                "probabilities",
+                json!(0.5),
+                "invalid_parameter",
+                "examples[3].probabilities",
+            ),
+            (
+                "probabilities",
+                json!([0.5, "0.5"]),
+                "invalid_parameter",
+                "examples[3].probabilities",
+            ),
+            (
+                "probability",
+                json!(0.5),
+                "invalid_parameter",
+                "examples[3].probability",
+            ),
+            ("weight", json!(1), "unknown_parameter", "examples[3].weight"),
+        ] {
+            let mut written = whole.clone();
+            written[name] = value;
+            let error = read(&written).unwrap_err();
+            assert_eq!((error.code.as_str(), error.param.as_deref()), (code, Some(param)));
+        }
+        let levels = json!({"type": "score", "probabilities": {"1": 0.5, "2": 0.5}, "truth": 0});
+        let error = read(&levels).unwrap_err();
+        assert_eq!(error.param.as_deref(), Some("examples[3].probabilities"));
+        assert!(read(&whole).is_ok());
+    }
+
+    #[test]
+    fn a_request_has_a_model_and_examples() {
+        for (body, expected) in [
+            (r#"{"model": "m", "examples": [1]}"#, Ok("[1]")),
+            (
+                r#"{"model": "m", "examples": [], "name": "June", "more": 1}"#,
+                Err("more"),
+            ),
+            (r#"{"examples": []}"#, Err("model")),
+            (r#"{"model": 7, "examples": []}"#, Err("model")),
+            (r#"{"model": "m", "examples": null}"#, Err("examples")),
+            (r#"{"model": "m", "examples": [], "name": " "}"#, Err("name")),
+        ] {
+            let read = create(&Bytes::from_static(body.as_bytes()));
+            let read = read.map_err(|error| error.param.unwrap_or_default());
+            let read = read.map(|asked| String::from_utf8(asked.examples.to_vec()).unwrap());
+            assert_eq!(read, expected.map(str::to_owned).map_err(str::to_owned), "{body}");
+        }
+        assert!(create(&Bytes::from_static(b"[]")).is_err());
+        assert!(choose(&Bytes::from_static(br#"{"default": true}"#)).unwrap());
+        assert!(choose(&Bytes::from_static(br#"{"default": 1}"#)).is_err());
+    }
+}
