@@ -80,7 +80,10 @@ async fn way(options: &Options, model: &str) -> anyhow::Result<()> {
         .into_iter()
         .flat_map(Map::values)
         .collect();
-    ensure!(answers.len() == QUESTIONS, "not every question was answered: {last}");
+    ensure!(
+        answers.len() == QUESTIONS,
+        "not every question was answered: {last}"
+    );
     let calls = match last["method"]["source"].as_str() {
         // All questions are in one.
         Some("native") => 1,
@@ -114,7 +117,8 @@ fn body(model: &str, number: usize) -> String {
 
 fn question(place: usize) -> Value {
     let instructions = format!("Question {place} about the report: what is it?");
-    let several = |number: usize| -> Vec<String> { (0..number).map(|place| format!("option {place}")).collect() };
+    let several =
+        |number: usize| -> Vec<String> { (0..number).map(|place| format!("option {place}")).collect() };
     match place % 4 {
         0 => json!({"type": "noul", "instructions": instructions}),
         1 => json!({"type": "choice", "instructions": instructions, "options": several(5)}),

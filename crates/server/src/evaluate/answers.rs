@@ -48,7 +48,10 @@ impl Answer {
     }
 
     /// What was said of each of these questions; an error says what cannot be made out.
-    pub(super) fn said<'q>(&self, questions: impl Iterator<Item = &'q Question>) -> Result<Vec<Said>, String> {
+    pub(super) fn said<'q>(
+        &self,
+        questions: impl Iterator<Item = &'q Question>,
+    ) -> Result<Vec<Said>, String> {
         let each = questions.enumerate().map(|(place, question)| {
             let answer = match &self.answers {
                 Value::Array(list) => list.get(place),

@@ -10,8 +10,8 @@ use tokio::time::sleep;
 use tollgate_providers::HttpClient;
 use tollgate_providers::gateway::{GatewayAnswer, GatewayClient};
 use tollgate_providers::http::EndpointError;
-use tollgate_types::clock::{Clock, SystemClock};
 use tollgate_types::Credits;
+use tollgate_types::clock::{Clock, SystemClock};
 use tollgate_types::decide::Question;
 
 use super::answers::{Answer, Probable, Said, turned};

@@ -86,12 +86,16 @@ fn case(line: usize, text: &str, manner: &Manner) -> Result<Case, String> {
     let group = match body.remove(GROUP) {
         None => None,
         Some(Value::String(group)) => Some(group),
-        Some(_) => return Err("'group' is a text that names what the line is judged together with".to_owned()),
+        Some(_) => {
+            return Err("'group' is a text that names what the line is judged together with".to_owned());
+        }
     };
     let truth = match body.remove(TRUTH) {
         Some(Value::Object(truth)) if !truth.is_empty() => truth,
         _ => {
-            return Err("'truth' is missing: an object with the right answer to each question, by its id".to_owned());
+            return Err(
+                "'truth' is missing: an object with the right answer to each question, by its id".to_owned(),
+            );
         }
     };
     body.insert("model".to_owned(), json!(manner.model));

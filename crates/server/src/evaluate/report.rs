@@ -73,7 +73,11 @@ impl Evaluation {
     pub fn diagram(&self) -> String {
         let title = format!("{}: {} decisions", self.model, self.decisions);
         let bins = self.all.as_ref().map(|all| all.bins.as_slice());
-        reliability(&title, bins.unwrap_or_default(), self.all.as_ref().map(|all| all.ece))
+        reliability(
+            &title,
+            bins.unwrap_or_default(),
+            self.all.as_ref().map(|all| all.ece),
+        )
     }
 }
 
@@ -95,7 +99,12 @@ pub(super) fn of(
     let wrong = |error: BadExample| format!("an answer cannot be judged: {error}");
     let all = judge(&found.examples, &how).map_err(wrong)?;
     let mut by_type = BTreeMap::new();
-    for kind in [AnswerKind::Noul, AnswerKind::Choice, AnswerKind::Score, AnswerKind::Tool] {
+    for kind in [
+        AnswerKind::Noul,
+        AnswerKind::Choice,
+        AnswerKind::Score,
+        AnswerKind::Tool,
+    ] {
         let of_kind = found.examples.iter().filter(|example| example.kind == kind);
         let of_kind: Vec<Example> = of_kind.cloned().collect();
         if let Some(report) = judge(&of_kind, &how).map_err(wrong)? {
@@ -107,8 +116,12 @@ pub(super) fn of(
         true => judge_groups(&found.examples, &how).map_err(wrong)?,
         false => BTreeMap::new(),
     };
-    let orders: Vec<_> = outcomes.iter().flat_map(|outcome| outcome.orders.clone()).collect();
-    let sum = |of: fn(&Outcome) -> Credits| -> i64 { outcomes.iter().map(|outcome| of(outcome).nanos()).sum() };
+    let orders: Vec<_> = outcomes
+        .iter()
+        .flat_map(|outcome| outcome.orders.clone())
+        .collect();
+    let sum =
+        |of: fn(&Outcome) -> Credits| -> i64 { outcomes.iter().map(|outcome| of(outcome).nanos()).sum() };
     let cost = sum(|outcome| outcome.cost);
     let evaluation = Evaluation {
         model: model.to_owned(),

@@ -44,7 +44,12 @@ pub struct Eval {
     #[arg(long, value_name = "MODEL")]
     pub model: String,
     /// Where the gateway is.
-    #[arg(long, value_name = "URL", env = "TOLLGATE_URL", default_value = "http://127.0.0.1:8080")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "TOLLGATE_URL",
+        default_value = "http://127.0.0.1:8080"
+    )]
     pub url: String,
     /// A key of one of its accounts; better in the variable than where `ps` shows it.
     #[arg(long, value_name = "KEY", env = "TOLLGATE_API_KEY", hide_env_values = true)]

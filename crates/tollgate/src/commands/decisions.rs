@@ -47,11 +47,9 @@ fn eval(command: &Eval, printer: &Printer) -> Result<Exit, Failure> {
             printer.hint(&format!("{done} of {number} lines"));
         }
     };
-    let Evaluated {
-        evaluation,
-        examples,
-    } = block_on(evaluate::evaluate(&gateway, &cases, &manner, effort, told))?
-        .map_err(|error| Failure::failed(error.to_string()))?;
+    let Evaluated { evaluation, examples } =
+        block_on(evaluate::evaluate(&gateway, &cases, &manner, effort, told))?
+            .map_err(|error| Failure::failed(error.to_string()))?;
     if let Some(svg) = &mut svg {
         svg.write(&evaluation.diagram())?;
     }

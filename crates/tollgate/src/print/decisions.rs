@@ -23,13 +23,25 @@ pub fn evaluation(found: &Evaluation) -> String {
     });
     let reports = table(
         [
-            "", "JUDGED", "ACCURACY", "BRIER", "LOG LOSS", "ECE (95 %)", "AUROC", "AT 5 % ERRORS",
+            "",
+            "JUDGED",
+            "ACCURACY",
+            "BRIER",
+            "LOG LOSS",
+            "ECE (95 %)",
+            "AUROC",
+            "AT 5 % ERRORS",
         ],
         all.chain(types).chain(groups).map(row),
     );
     let failed = found.failed.iter();
-    let failed = failed.map(|failed| format!("NOT ANSWERED line {}: {}\n", failed.line, shown(&failed.message)));
-    format!("{head}\n{reports}\n{}{}", aligned(&facts(found)), failed.collect::<String>())
+    let failed =
+        failed.map(|failed| format!("NOT ANSWERED line {}: {}\n", failed.line, shown(&failed.message)));
+    format!(
+        "{head}\n{reports}\n{}{}",
+        aligned(&facts(found)),
+        failed.collect::<String>()
+    )
 }
 
 fn row((name, report): (&str, &Report)) -> [String; 8] {
@@ -53,7 +65,10 @@ fn facts(found: &Evaluation) -> Vec<[String; 2]> {
     }
     if let Some(flips) = found.order_flips {
         let asked = found.asked_in_both_orders;
-        facts.push(("order flips", format!("{flips:.3} of {asked} questions asked in both orders")));
+        facts.push((
+            "order flips",
+            format!("{flips:.3} of {asked} questions asked in both orders"),
+        ));
     }
     if found.abstain_auroc.is_some() {
         facts.push(("abstain AUROC", figure(found.abstain_auroc)));

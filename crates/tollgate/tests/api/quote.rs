@@ -372,22 +372,44 @@ async fn quotes_are_counted_like_reads() {
 async fn a_quote_of_decisions_is_what_they_cost() {
     let scene = scene(Storage::Sqlite, "").await;
     let picture = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=";
-    let question = json!({"type": "choice", "instructions": "Who answers?", "criteria": {"a": "One", "b": null}});
+    let question =
+        json!({"type": "choice", "instructions": "Who answers?", "criteria": {"a": "One", "b": null}});
     for (path, body) in [
-        ("/v1/decisions", json!({"model": "sim/decide", "state": "I was charged twice.", "questions": {"q": question}})),
-        ("/v1/decisions", json!({"model": "sim/decide-logprobs", "input": "Twice.", "questions": [question]})),
-        ("/v1/systemone", json!({"model": "sim/decide", "state": [picture, "Twice."], "questions": {"q": question}})),
+        (
+            "/v1/decisions",
+            json!({"model": "sim/decide", "state": "I was charged twice.", "questions": {"q": question}}),
+        ),
+        (
+            "/v1/decisions",
+            json!({"model": "sim/decide-logprobs", "input": "Twice.", "questions": [question]}),
+        ),
+        (
+            "/v1/systemone",
+            json!({"model": "sim/decide", "state": [picture, "Twice."], "questions": {"q": question}}),
+        ),
     ] {
         let asked = quoted(&scene, path, &body).await;
         let made = scene.post(path, &body).await;
         assert_eq!(made.status, 200, "{}", made.text());
         let made = made.json();
         assert_eq!(asked["most"], made["usage"]["cost"], "{asked} {made}");
-        assert_eq!(asked["input_tokens"], made["usage"]["input_tokens"], "{asked} {made}");
-        assert_eq!((&asked["counting"], &asked["output_cap"]), (&json!("exact"), &json!(0)), "{asked}");
+        assert_eq!(
+            asked["input_tokens"], made["usage"]["input_tokens"],
+            "{asked} {made}"
+        );
+        assert_eq!(
+            (&asked["counting"], &asked["output_cap"]),
+            (&json!("exact"), &json!(0)),
+            "{asked}"
+        );
     }
     let wrong = json!({"model": "sim/decide", "state": "x", "questions": {"q": {"type": "guess", "instructions": "x"}}});
     let response = ask(&scene, &scene.key.secret, "/v1/decisions", &wrong, None).await;
-    assert_error("a type", &response, "invalid_parameter", Some("request.questions.q.type"));
+    assert_error(
+        "a type",
+        &response,
+        "invalid_parameter",
+        Some("request.questions.q.type"),
+    );
     scene.finish().await;
 }

@@ -44,11 +44,21 @@ fn every_way_is_judged_by_the_same_examples() {
         ("sim/decide-logits", "logits"),
         ("sim/decide-logprobs", "top_logprobs"),
     ] {
-        let ended = eval(&installation, &server, &key, SAMPLE, &["--model", model, "--json"]);
+        let ended = eval(
+            &installation,
+            &server,
+            &key,
+            SAMPLE,
+            &["--model", model, "--json"],
+        );
         assert_eq!(ended.code, 0, "{ended:?}");
         assert_eq!(ended.stderr, "", "programs are spared the progress");
         let found: Value = serde_json::from_str(&ended.stdout).unwrap();
-        assert_eq!((&found["lines"], &found["decisions"]), (&json!(60), &json!(240)), "{found}");
+        assert_eq!(
+            (&found["lines"], &found["decisions"]),
+            (&json!(60), &json!(240)),
+            "{found}"
+        );
         assert_eq!(found["sources"], json!([source]));
         assert_eq!(found["failed"], json!([]));
         // The examples say how probable each answer is, and are as right as they say.
@@ -59,7 +69,10 @@ fn every_way_is_judged_by_the_same_examples() {
         assert!(found["abstain_auroc"].as_f64().unwrap() > 0.9, "{found}");
         assert_eq!(found["order_flips"], json!(0.0), "{found}");
         assert_eq!(found["asked_in_both_orders"], json!(60));
-        assert!(found["by_type"]["score"]["score_error"].as_f64().unwrap() < 0.6, "{found}");
+        assert!(
+            found["by_type"]["score"]["score_error"].as_f64().unwrap() < 0.6,
+            "{found}"
+        );
         assert_eq!(found["by_type"]["noul"]["examples"], json!(83), "{found}");
         assert!(found["latency"]["p95_ms"].as_f64() >= found["latency"]["p50_ms"].as_f64());
     }
@@ -69,7 +82,10 @@ fn every_way_is_judged_by_the_same_examples() {
 fn people_get_a_table_a_diagram_and_what_a_profile_is_fitted_to() {
     let installation = installation();
     let (server, key) = serve(&installation);
-    let (svg, fit) = (installation.write("out.svg", ""), installation.write("out.json", ""));
+    let (svg, fit) = (
+        installation.write("out.svg", ""),
+        installation.write("out.json", ""),
+    );
     let more = [
         "--model",
         "sim/decide",
@@ -82,19 +98,32 @@ fn people_get_a_table_a_diagram_and_what_a_profile_is_fitted_to() {
     let before = balance(&installation);
     let ended = eval(&installation, &server, &key, PLAIN_SAMPLE, &more);
     assert_eq!(ended.code, 0, "{ended:?}");
-    for part in ["sim/decide: 240 decisions of 60 lines, native", "ECE (95 %)", "\nall ", "\nscore ", "cost of 1,000 decisions"] {
+    for part in [
+        "sim/decide: 240 decisions of 60 lines, native",
+        "ECE (95 %)",
+        "\nall ",
+        "\nscore ",
+        "cost of 1,000 decisions",
+    ] {
         assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
     }
     assert!(!ended.stdout.contains("order flips"), "{}", ended.stdout);
     assert!(ended.stderr.contains("60 of 60 lines"), "{}", ended.stderr);
     let svg = std::fs::read_to_string(svg).unwrap();
-    assert!(svg.starts_with("<svg") && svg.contains("sim/decide: 240 decisions"), "{svg}");
+    assert!(
+        svg.starts_with("<svg") && svg.contains("sim/decide: 240 decisions"),
+        "{svg}"
+    );
     let fit: Value = serde_json::from_str(&std::fs::read_to_string(fit).unwrap()).unwrap();
     assert_eq!(fit["model"], "sim/decide");
     // All but the questions that cannot be answered.
     assert_eq!(fit["examples"].as_array().unwrap().len(), 203, "{fit}");
     let first = &fit["examples"][1];
-    assert_eq!((&first["kind"], &first["truth"]), (&json!("choice"), &json!(0)), "{first}");
+    assert_eq!(
+        (&first["kind"], &first["truth"]),
+        (&json!("choice"), &json!(0)),
+        "{first}"
+    );
     assert_eq!(first["probabilities"].as_array().unwrap().len(), 5, "{first}");
     assert!(balance(&installation) < before, "the key's account is charged");
 }
@@ -109,24 +138,52 @@ fn balance(installation: &Installation) -> f64 {
 fn what_cannot_be_meant_is_told_before_anything_is_asked() {
     let installation = installation();
     let (server, key) = serve(&installation);
-    let fine = r#"{"state":"x","questions":{"a":{"type":"noul","instructions":"Is it?"}},"truth":{"a":true}}"#;
+    let fine =
+        r#"{"state":"x","questions":{"a":{"type":"noul","instructions":"Is it?"}},"truth":{"a":true}}"#;
     for (text, expected) in [
         (String::new(), "has no lines"),
         (format!("{fine}\n{{"), "line 2: it is not a JSON object"),
-        (format!("{fine}\n\n{}", fine.replace("true", "\"perhaps\"")), "line 3: truth.a: 'perhaps' cannot be answered; it is one of true, false"),
-        (fine.replace("\"noul\"", "\"guess\""), "line 1: 'questions.a.type'"),
+        (
+            format!("{fine}\n\n{}", fine.replace("true", "\"perhaps\"")),
+            "line 3: truth.a: 'perhaps' cannot be answered; it is one of true, false",
+        ),
+        (
+            fine.replace("\"noul\"", "\"guess\""),
+            "line 1: 'questions.a.type'",
+        ),
         (fine.replace("{\"a\":true}", "{}"), "line 1: 'truth' is missing"),
     ] {
         let file = installation.write("bad.jsonl", &text);
-        let ended = eval(&installation, &server, &key, file.to_str().unwrap(), &["--model", "sim/decide"]);
+        let ended = eval(
+            &installation,
+            &server,
+            &key,
+            file.to_str().unwrap(),
+            &["--model", "sim/decide"],
+        );
         assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{ended:?}");
         assert!(ended.stderr.contains(expected), "{expected}: {}", ended.stderr);
     }
-    let nowhere = eval(&installation, &server, &key, "nowhere.jsonl", &["--model", "sim/decide"]);
+    let nowhere = eval(
+        &installation,
+        &server,
+        &key,
+        "nowhere.jsonl",
+        &["--model", "sim/decide"],
+    );
     assert_eq!(nowhere.code, 2, "{nowhere:?}");
     let keyless = installation.run(&["decisions", "eval", SAMPLE, "--model", "sim/decide"]);
-    assert!(keyless.code == 2 && keyless.stderr.contains("TOLLGATE_API_KEY"), "{keyless:?}");
-    let both = eval(&installation, &server, &key, SAMPLE, &["--model", "m", "--fit", "f", "--calibration", "none"]);
+    assert!(
+        keyless.code == 2 && keyless.stderr.contains("TOLLGATE_API_KEY"),
+        "{keyless:?}"
+    );
+    let both = eval(
+        &installation,
+        &server,
+        &key,
+        SAMPLE,
+        &["--model", "m", "--fit", "f", "--calibration", "none"],
+    );
     assert_eq!(both.code, 2, "{both:?}");
 }
 
@@ -143,9 +200,7 @@ fn what_every_line_would_fail_by_ends_it_and_one_bad_answer_does_not() {
         assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{ended:?}");
         assert!(ended.stderr.contains(expected), "{expected}: {}", ended.stderr);
     }
-    let line = |state: &str, script: &str| {
-        json!({"state": state, "questions": {"a": {"type": "noul", "instructions": format!("{script} Is it?")}}, "truth": {"a": true}})
-    };
+    let line = |state: &str, script: &str| json!({"state": state, "questions": {"a": {"type": "noul", "instructions": format!("{script} Is it?")}}, "truth": {"a": true}});
     let text = format!(
         "{}\n{}\n{}\n",
         line("It is.", "[[decide a yes=0.9]]"),
@@ -153,14 +208,34 @@ fn what_every_line_would_fail_by_ends_it_and_one_bad_answer_does_not() {
         line("It is.", "[[decide a refuse]]"),
     );
     let file = installation.write("some.jsonl", &text);
-    let ended = eval(&installation, &server, &key, file.to_str().unwrap(), &["--model", "sim/decide"]);
+    let ended = eval(
+        &installation,
+        &server,
+        &key,
+        file.to_str().unwrap(),
+        &["--model", "sim/decide"],
+    );
     assert_eq!(ended.code, 3, "{ended:?}");
-    for part in ["1 decisions of 2 lines", "NOT ANSWERED line 2: upstream_error", "refused or failed"] {
+    for part in [
+        "1 decisions of 2 lines",
+        "NOT ANSWERED line 2: upstream_error",
+        "refused or failed",
+    ] {
         assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
     }
     let address = server.address.clone();
     assert_eq!(server.stop(), 0);
     let url = format!("http://{address}");
-    let gone = installation.run(&["decisions", "eval", SAMPLE, "--model", "m", "--key", "k", "--url", &url]);
+    let gone = installation.run(&[
+        "decisions",
+        "eval",
+        SAMPLE,
+        "--model",
+        "m",
+        "--key",
+        "k",
+        "--url",
+        &url,
+    ]);
     assert!(gone.code == 1 && gone.stderr.contains("--url"), "{gone:?}");
 }

@@ -50,8 +50,12 @@ fn the_body_tells_the_dialect() {
 
 #[test]
 fn googles_clients_name_models_in_their_way_and_others_do_not() {
-    let of = |state: &str| asked(&json!({"model": "models/acme/d", state: "s", "questions": {"a": noul()}})).model;
-    assert_eq!((of("input"), of("state")), ("acme/d".to_owned(), "models/acme/d".to_owned()));
+    let of =
+        |state: &str| asked(&json!({"model": "models/acme/d", state: "s", "questions": {"a": noul()}})).model;
+    assert_eq!(
+        (of("input"), of("state")),
+        ("acme/d".to_owned(), "models/acme/d".to_owned())
+    );
 }
 
 #[test]

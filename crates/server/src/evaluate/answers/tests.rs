@@ -27,18 +27,29 @@ fn answer(answers: Value) -> Answer {
 fn answers_are_brought_to_the_order_of_the_options() {
     let questions = questions();
     let noul = json!({"type": "noul", "noul": 0.25, "abstain": 0.5, "method": {"source": "logits"}});
-    let choice = json!({"type": "choice", "probabilities": {"b": 0.5, "a": 0.25, "c": 0.25}, "confidence": 0.25});
+    let choice =
+        json!({"type": "choice", "probabilities": {"b": 0.5, "a": 0.25, "c": 0.25}, "confidence": 0.25});
     for answers in [
         json!({"team": choice, "yes": noul, "next": {"type": "refusal"}}),
         json!([noul, choice, {"type": "error", "error": {"code": "upstream_error"}}]),
     ] {
         let answer = answer(answers);
         let said = answer.said(questions.iter()).unwrap();
-        let Said::Answered(yes) = &said[0] else { panic!("{said:?}") };
-        assert_eq!((&*yes.probabilities, yes.abstain), ([0.25, 0.75].as_slice(), Some(0.5)));
+        let Said::Answered(yes) = &said[0] else {
+            panic!("{said:?}")
+        };
+        assert_eq!(
+            (&*yes.probabilities, yes.abstain),
+            ([0.25, 0.75].as_slice(), Some(0.5))
+        );
         assert_eq!(yes.source.as_deref(), Some("logits"));
-        let Said::Answered(team) = &said[1] else { panic!("{said:?}") };
-        assert_eq!((&*team.probabilities, team.confidence), ([0.5, 0.25, 0.25].as_slice(), Some(0.25)));
+        let Said::Answered(team) = &said[1] else {
+            panic!("{said:?}")
+        };
+        assert_eq!(
+            (&*team.probabilities, team.confidence),
+            ([0.5, 0.25, 0.25].as_slice(), Some(0.25))
+        );
         assert!(matches!(&said[2], Said::Refused | Said::Failed(_)), "{said:?}");
         assert_eq!(answer.cost().to_string(), "0.5");
     }
@@ -50,7 +61,10 @@ fn what_is_no_answer_is_said() {
     for (answers, expected) in [
         (json!({}), "no answer to 'yes'"),
         (json!({"yes": {"type": "choice"}}), "'yes' is not understood"),
-        (json!([{"type": "noul", "noul": 1}, {"type": "choice", "probabilities": {"b": 1}}]), "'team' is not understood"),
+        (
+            json!([{"type": "noul", "noul": 1}, {"type": "choice", "probabilities": {"b": 1}}]),
+            "'team' is not understood",
+        ),
     ] {
         let wrong = answer(answers).said(questions.iter()).unwrap_err();
         assert!(wrong.contains(expected), "{wrong}");

@@ -34,7 +34,11 @@ fn truths_are_options_levels_functions_or_shares() {
         (json!({"team": {"tech": 1.0}}), 1, soft(&[0.0, 1.0])),
         (json!({"level": 2}), 2, option(2)),
         (json!({"level": "middle"}), 2, option(1)),
-        (json!({"level": {"0": 0.5, "high": 0.5}}), 2, soft(&[0.5, 0.0, 0.5])),
+        (
+            json!({"level": {"0": 0.5, "high": 0.5}}),
+            2,
+            soft(&[0.5, 0.0, 0.5]),
+        ),
         (json!({"next": "reply"}), 3, option(1)),
         (json!({"next": "none"}), 3, option(2)),
         (json!({"next": "none"}), 0, None),
@@ -52,17 +56,38 @@ fn what_is_wrong_is_said_with_its_line() {
         ("[]".to_owned(), "it is not a JSON object"),
         (line(&json!({})), "'truth' is missing"),
         (line(&json!({"nobody": 1})), "truth.nobody: there is no question"),
-        (line(&json!({"team": "sales"})), "'sales' cannot be answered; it is one of billing, tech"),
+        (
+            line(&json!({"team": "sales"})),
+            "'sales' cannot be answered; it is one of billing, tech",
+        ),
         (line(&json!({"team": null})), "\"abstain\": true"),
         (line(&json!({"team": {"tech": 0.5}})), "its shares sum to 0.5"),
         (line(&json!({"team": {"sales": 1}})), "'sales' cannot be answered"),
-        (line(&json!({"team": 1})), "it must be the right answer: billing, tech"),
+        (
+            line(&json!({"team": 1})),
+            "it must be the right answer: billing, tech",
+        ),
         (line(&json!({"level": 3})), "the level 3 is not from 0 to 2"),
         (line(&json!({"yes": 1.5})), "a share of yes is from 0 to 1"),
-        (r#"{"state":"","questions":{"a":{"type":"noul","instructions":"x"}},"truth":{"a":true}}"#.to_owned(), "state"),
-        (r#"{"input":"x","questions":{"a":{"type":"noul","instructions":"x"}},"truth":{"a":true}}"#.to_owned(), "write 'state'"),
-        (r#"{"state":"x","questions":{"a":{"type":"guess","instructions":"x"}},"truth":{"a":true}}"#.to_owned(), "questions.a.type"),
-        (r#"{"state":"x","questions":{},"truth":{"a":true},"group":7}"#.to_owned(), "'group' is a text"),
+        (
+            r#"{"state":"","questions":{"a":{"type":"noul","instructions":"x"}},"truth":{"a":true}}"#
+                .to_owned(),
+            "state",
+        ),
+        (
+            r#"{"input":"x","questions":{"a":{"type":"noul","instructions":"x"}},"truth":{"a":true}}"#
+                .to_owned(),
+            "write 'state'",
+        ),
+        (
+            r#"{"state":"x","questions":{"a":{"type":"guess","instructions":"x"}},"truth":{"a":true}}"#
+                .to_owned(),
+            "questions.a.type",
+        ),
+        (
+            r#"{"state":"x","questions":{},"truth":{"a":true},"group":7}"#.to_owned(),
+            "'group' is a text",
+        ),
     ] {
         let wrong = read(&format!("\u{feff}{fine}\n\n{bad}\n"), &manner()).unwrap_err();
         assert_eq!(wrong.line, 3, "{wrong}");
@@ -89,7 +114,11 @@ fn options_without_an_order_are_reversed_and_nothing_else_is_asked_again() {
     let body: Value = serde_json::from_slice(&cases[0].reversed().unwrap()).unwrap();
     let ids: Vec<&String> = body["questions"].as_object().unwrap().keys().collect();
     assert_eq!(ids, ["team", "next"]);
-    let options: Vec<&String> = body["questions"]["team"]["criteria"].as_object().unwrap().keys().collect();
+    let options: Vec<&String> = body["questions"]["team"]["criteria"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .collect();
     assert_eq!(options, ["tech", "billing"]);
     assert_eq!(body["questions"]["next"]["tools"][0]["function"]["name"], "reply");
     let scale = r#"{"state":"x","questions":[{"id":"a","type":"score","instructions":"x","criteria":["a","b"]}],"truth":{"a":0}}"#;

@@ -52,23 +52,44 @@ fn what_cannot_be_answered_counts_for_abstention_alone() {
     ];
     let found = of("sim/decide", &cases, outcomes, vec![(4, "no".to_owned())]).unwrap();
     let evaluation = &found.evaluation;
-    assert_eq!((evaluation.lines, evaluation.decisions, evaluation.unanswered), (3, 5, 1));
+    assert_eq!(
+        (evaluation.lines, evaluation.decisions, evaluation.unanswered),
+        (3, 5, 1)
+    );
     assert_eq!(found.examples.len(), 4);
     assert_eq!(evaluation.abstain_auroc, Some(1.0));
     assert_eq!(evaluation.all.as_ref().unwrap().accuracy, 0.75);
     assert_eq!(evaluation.by_type["noul"].accuracy, 1.0);
     assert_eq!(evaluation.by_group["g"].examples, 4);
     assert_eq!(evaluation.order_flips, Some(1.0));
-    assert_eq!((evaluation.latency.p50_ms, evaluation.latency.p95_ms), (20.0, 30.0));
+    assert_eq!(
+        (evaluation.latency.p50_ms, evaluation.latency.p95_ms),
+        (20.0, 30.0)
+    );
     assert_eq!(evaluation.cost, Credits::from_nanos(450));
-    assert_eq!(evaluation.cost_per_1000_decisions, Some(Credits::from_nanos(60_000)));
-    assert!(evaluation.diagram().starts_with("<svg"), "{}", evaluation.diagram());
-    assert!(found.examples[0].probabilities[0] > 0.89, "in the order of the lines");
+    assert_eq!(
+        evaluation.cost_per_1000_decisions,
+        Some(Credits::from_nanos(60_000))
+    );
+    assert!(
+        evaluation.diagram().starts_with("<svg"),
+        "{}",
+        evaluation.diagram()
+    );
+    assert!(
+        found.examples[0].probabilities[0] > 0.89,
+        "in the order of the lines"
+    );
 }
 
 #[test]
 fn nothing_to_judge_is_no_figure() {
-    let found = of("sim/decide", &[], Vec::new(), vec![(1, "no".to_owned())]).unwrap().evaluation;
-    assert_eq!((found.all, found.cost_per_1000_decisions, found.order_flips), (None, None, None));
+    let found = of("sim/decide", &[], Vec::new(), vec![(1, "no".to_owned())])
+        .unwrap()
+        .evaluation;
+    assert_eq!(
+        (found.all, found.cost_per_1000_decisions, found.order_flips),
+        (None, None, None)
+    );
     assert_eq!(found.latency, Latency::default());
 }

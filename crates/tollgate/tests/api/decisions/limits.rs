@@ -46,7 +46,9 @@ fn levels(number: usize) -> Value {
 }
 
 fn tool(function: Value) -> Value {
-    one(json!({"type": "tool", "instructions": "What now?", "tools": [{"type": "function", "function": function}]}))
+    one(
+        json!({"type": "tool", "instructions": "What now?", "tools": [{"type": "function", "function": function}]}),
+    )
 }
 
 /// So many media in a state, for the model that hears.
@@ -70,7 +72,8 @@ fn sound() -> String {
 
 /// A second of red.
 fn film() -> String {
-    let words = "-v error -f lavfi -i color=c=red:s=16x16:d=1:r=5 -movflags frag_keyframe+empty_moov -f mp4 -";
+    let words =
+        "-v error -f lavfi -i color=c=red:s=16x16:d=1:r=5 -movflags frag_keyframe+empty_moov -f mp4 -";
     let made = Command::new("ffmpeg").args(words.split(' ')).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     format!("data:video/mp4;base64,{}", STANDARD.encode(made.stdout))
@@ -90,15 +93,40 @@ fn refused() -> Vec<(&'static str, Value, &'static str, String)> {
     let place = "state[0].image_url.url".to_owned();
     let invalid = "invalid_parameter";
     vec![
-        ("no questions", ask(json!("x"), json!({})), invalid, "questions".to_owned()),
-        ("129 questions", ask(json!("x"), named(129, noul)), invalid, "questions".to_owned()),
-        ("one id twice", ask(json!("x"), twice), invalid, "questions[1].id".to_owned()),
+        (
+            "no questions",
+            ask(json!("x"), json!({})),
+            invalid,
+            "questions".to_owned(),
+        ),
+        (
+            "129 questions",
+            ask(json!("x"), named(129, noul)),
+            invalid,
+            "questions".to_owned(),
+        ),
+        (
+            "one id twice",
+            ask(json!("x"), twice),
+            invalid,
+            "questions[1].id".to_owned(),
+        ),
         ("one option", options(1), invalid, of_question("criteria")),
         ("256 options", options(256), invalid, of_question("criteria")),
         ("one level", levels(1), invalid, of_question("criteria")),
         ("11 levels", levels(11), invalid, of_question("criteria")),
-        ("an empty state", ask(json!(""), json!({"q": noul()})), invalid, "state".to_owned()),
-        ("a state of nothing", ask(json!([]), json!({"q": noul()})), invalid, "state".to_owned()),
+        (
+            "an empty state",
+            ask(json!(""), json!({"q": noul()})),
+            invalid,
+            "state".to_owned(),
+        ),
+        (
+            "a state of nothing",
+            ask(json!([]), json!({"q": noul()})),
+            invalid,
+            "state".to_owned(),
+        ),
         (
             "a function without a schema",
             tool(json!({"name": "f"})),
@@ -111,12 +139,37 @@ fn refused() -> Vec<(&'static str, Value, &'static str, String)> {
             invalid,
             format!("{parameters}.properties.reason"),
         ),
-        ("17 pictures", media(17, &picture()), invalid, "state[16]".to_owned()),
+        (
+            "17 pictures",
+            media(17, &picture()),
+            invalid,
+            "state[16]".to_owned(),
+        ),
         ("9 sounds", media(9, &sound()), invalid, "state[8]".to_owned()),
-        ("5 films", media(5, "data:video/mp4;base64,AAAA"), invalid, "state[4]".to_owned()),
-        ("a private address", ask(typed("http://192.168.1.1/a.png"), json!({"q": noul()})), invalid, place.clone()),
-        ("this machine", ask(typed("http://127.0.0.1/a.png"), json!({"q": noul()})), invalid, place.clone()),
-        ("another scheme", ask(typed("file:///etc/passwd"), json!({"q": noul()})), invalid, place.clone()),
+        (
+            "5 films",
+            media(5, "data:video/mp4;base64,AAAA"),
+            invalid,
+            "state[4]".to_owned(),
+        ),
+        (
+            "a private address",
+            ask(typed("http://192.168.1.1/a.png"), json!({"q": noul()})),
+            invalid,
+            place.clone(),
+        ),
+        (
+            "this machine",
+            ask(typed("http://127.0.0.1/a.png"), json!({"q": noul()})),
+            invalid,
+            place.clone(),
+        ),
+        (
+            "another scheme",
+            ask(typed("file:///etc/passwd"), json!({"q": noul()})),
+            invalid,
+            place.clone(),
+        ),
         (
             "a picture that is a sound",
             ask(typed(&sound()), json!({"q": noul()})),
@@ -135,9 +188,24 @@ fn refused() -> Vec<(&'static str, Value, &'static str, String)> {
             invalid,
             "state[0]".to_owned(),
         ),
-        ("nine orders", with_options(json!({"permutations": 9})), invalid, "options.permutations".to_owned()),
-        ("a detail of nobody's", with_options(json!({"detail": "most"})), invalid, "options.detail".to_owned()),
-        ("an option of nobody's", with_options(json!({"depth": 1})), "unknown_parameter", "options.depth".to_owned()),
+        (
+            "nine orders",
+            with_options(json!({"permutations": 9})),
+            invalid,
+            "options.permutations".to_owned(),
+        ),
+        (
+            "a detail of nobody's",
+            with_options(json!({"detail": "most"})),
+            invalid,
+            "options.detail".to_owned(),
+        ),
+        (
+            "an option of nobody's",
+            with_options(json!({"depth": 1})),
+            "unknown_parameter",
+            "options.depth".to_owned(),
+        ),
     ]
 }
 
@@ -168,7 +236,11 @@ async fn what_is_just_within_is_answered() {
         ("255 options", options(255), 1),
         ("2 levels", levels(2), 1),
         ("10 levels", levels(10), 1),
-        ("an enumeration of two", tool(json!({"name": "f", "parameters": schema})), 1),
+        (
+            "an enumeration of two",
+            tool(json!({"name": "f", "parameters": schema})),
+            1,
+        ),
         ("16 pictures", media(16, &picture()), 1),
         ("8 sounds", media(8, &sound()), 1),
         ("4 films", media(4, &film()), 1),
@@ -177,7 +249,11 @@ async fn what_is_just_within_is_answered() {
         let response = scene.post(DECISIONS, &body).await;
         assert_eq!(response.status, 200, "{what}: {}", response.text());
         let body = response.json();
-        assert_eq!(body["answers"].as_object().unwrap().len(), answers, "{what}: {body}");
+        assert_eq!(
+            body["answers"].as_object().unwrap().len(),
+            answers,
+            "{what}: {body}"
+        );
         assert!(nanos(&body["usage"]["cost"]) > 0, "{what}: {body}");
     }
     scene.finish().await;
@@ -203,6 +279,9 @@ async fn a_million_tokens_are_read_and_no_more() {
     let whole = whole.json();
     assert_eq!(whole["usage"]["input_tokens"], 1_000_000, "{whole}");
     let charged = GRANTED - scene.settled().await.credits;
-    assert_eq!(charged, nanos(&small["usage"]["cost"]) + nanos(&whole["usage"]["cost"]));
+    assert_eq!(
+        charged,
+        nanos(&small["usage"]["cost"]) + nanos(&whole["usage"]["cost"])
+    );
     scene.finish().await;
 }
