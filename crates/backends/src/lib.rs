@@ -8,6 +8,7 @@ mod files;
 mod ids;
 mod jobs;
 mod journal;
+mod label_priors;
 pub mod local_files;
 pub mod memory;
 pub mod moving;

@@ -37,7 +37,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tollgate_accounts::Limiter;
 use tollgate_catalog::Catalog;
-use tollgate_storage::LedgerStore;
+use tollgate_storage::{LabelPriorStore, LedgerStore, StorageError};
 use tollgate_types::Clock;
 
 pub use admit::{Admission, CallRequest};
@@ -125,6 +125,16 @@ impl Pipeline {
             ledger,
             ..self.clone()
         })
+    }
+
+    /// Reads what was learned earlier of what models prefer whatever typed decisions ask of them.
+    pub async fn recall_preferences(&self, store: &dyn LabelPriorStore) -> Result<(), StorageError> {
+        self.priors.recall(store).await
+    }
+
+    /// Keeps what was learned of it since the last time.
+    pub async fn keep_preferences(&self, store: &dyn LabelPriorStore) -> Result<(), StorageError> {
+        self.priors.keep(store).await
     }
 
     /// The content policy, when there is one.

@@ -38,13 +38,14 @@ pub(crate) fn start(
     });
 
     let (domains, stopped) = (services.domains.clone(), until_stop());
-    let worker = services.worker.clone();
+    let (worker, pipeline) = (services.worker.clone(), services.pipeline.clone());
     tasks.spawn(async move {
         let chores = async {
             loop {
                 tokio::time::sleep(SWEEP_EVERY).await;
                 chores::sweep(&domains).await;
                 worker.tidy().await;
+                chores::keep_preferences(&domains, &pipeline).await;
                 metrics.run_upkeep();
             }
         };

@@ -6,6 +6,7 @@ use tollgate_billing::lots::expire_lots;
 use tollgate_billing::notices::kept_since;
 use tollgate_billing::plans::renew_due;
 use tollgate_billing::sweep::sweep as sweep_holds;
+use tollgate_pipeline::Pipeline;
 use tollgate_storage::{Account, Result, Subscription};
 
 use crate::wiring::Domains;
@@ -83,6 +84,20 @@ pub async fn delete_media(domains: &Domains) -> Result<()> {
             domains.blobs.delete(object.blob()).await?;
             media.forget(object.account, object.id, now).await?;
         }
+    }
+}
+
+/// Goes on from what was learned of models before this process began.
+pub async fn recall_preferences(domains: &Domains, pipeline: &Pipeline) {
+    if let Err(error) = pipeline.recall_preferences(&*domains.storage.label_priors).await {
+        tracing::warn!(%error, "cannot read what models prefer: it is learned again");
+    }
+}
+
+/// Keeps what was learned of models, for processes to come.
+pub async fn keep_preferences(domains: &Domains, pipeline: &Pipeline) {
+    if let Err(error) = pipeline.keep_preferences(&*domains.storage.label_priors).await {
+        tracing::warn!(%error, "cannot keep what models prefer; it is tried again");
     }
 }
 

@@ -74,6 +74,7 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     let services = Arc::new(services);
     reload::install(&services, assembled).await?;
     chores::sweep(&domains).await;
+    chores::recall_preferences(&domains, &services.pipeline).await;
 
     let listener = TcpListener::bind(config.listen).await.with_context(|| {
         format!(
@@ -112,6 +113,7 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     background.close();
     let _ = tokio::time::timeout(HASTY_STOP, background.wait()).await;
     domains.counting.close().await;
+    chores::keep_preferences(&domains, &services.pipeline).await;
     if in_order {
         domains.storage.engine.close().await?;
     }

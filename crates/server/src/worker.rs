@@ -57,6 +57,7 @@ async fn work(flags: &Flags, config: Config) -> Result<()> {
     let services = Arc::new(services);
     reload::install(&services, assembled).await?;
     chores::sweep(&domains).await;
+    chores::recall_preferences(&domains, &services.pipeline).await;
 
     if config.file.media.store == MediaStoreSetting::Files {
         let folder = config.data.join(media::FOLDER);
@@ -112,6 +113,7 @@ async fn end(config: &Config, services: &Services, tasks: &TaskTracker) -> Resul
     tasks.close();
     let _ = tokio::time::timeout(HASTY_STOP, tasks.wait()).await;
     services.domains.counting.close().await;
+    chores::keep_preferences(&services.domains, &services.pipeline).await;
     services.domains.storage.engine.close().await?;
     Ok(())
 }

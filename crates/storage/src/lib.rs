@@ -15,6 +15,7 @@ pub mod file;
 pub mod idempotency;
 pub mod job;
 pub mod key;
+pub mod label_prior;
 pub mod ledger;
 pub mod lot;
 pub mod media;
@@ -59,6 +60,7 @@ pub use job::{
     JobStep, JobStore, LeasedJob, NewJob, NewJobEvent,
 };
 pub use key::{Compat, Key, KeyChange, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
+pub use label_prior::{LabelPriorStore, StoredLabelPrior};
 pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement, Spendable};
 pub use lot::{Lot, LotKind, LotStore, LotTerms};
 pub use media::{Media, MediaStore};
@@ -128,6 +130,8 @@ pub struct Storage {
     pub jobs: Arc<dyn JobStore>,
     /// Lines of batches, which are jobs.
     pub batches: Arc<dyn BatchStore>,
+    /// What models prefer, for typed decisions.
+    pub label_priors: Arc<dyn LabelPriorStore>,
     /// Who is told that it has ended.
     pub webhooks: Arc<dyn WebhookStore>,
     /// What others have changed.

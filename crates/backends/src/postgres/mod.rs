@@ -16,6 +16,7 @@ mod file;
 mod idempotency;
 mod job;
 mod key;
+mod label_prior;
 mod lease;
 mod ledger;
 mod lot;
@@ -148,6 +149,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         provider_subscriptions: Arc::new(provider_subscription::ProviderSubscriptions(pool.clone())),
         idempotency: Arc::new(idempotency::Idempotency(pool.clone())),
         jobs: Arc::new(job::Jobs(node.clone())),
+        label_priors: Arc::new(label_prior::LabelPriors(pool.clone())),
         webhooks: Arc::new(webhook::Webhooks(pool.clone())),
         news,
         engine: Arc::new(PostgresEngine(node)),

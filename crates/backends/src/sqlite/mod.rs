@@ -24,6 +24,7 @@ mod holds;
 mod idempotency;
 mod job;
 mod key;
+mod label_prior;
 mod ledger;
 mod lock;
 mod lot;
@@ -144,6 +145,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         provider_subscriptions: Arc::new(engine.clone()),
         idempotency: Arc::new(engine.clone()),
         jobs: Arc::new(engine.clone()),
+        label_priors: Arc::new(engine.clone()),
         webhooks: Arc::new(engine.clone()),
         news: Arc::new(NoNews),
         engine: Arc::new(engine),

@@ -51,6 +51,7 @@ fn statements() -> Vec<Arc<str>> {
         job::STATEMENTS,
         crate::jobs::STATEMENTS,
         crate::parts::STATEMENTS,
+        crate::label_priors::STATEMENTS,
         key::STATEMENTS,
         ledger::STATEMENTS,
         lot::STATEMENTS,

@@ -219,7 +219,7 @@ fn an_audit_names_what_it_cannot_read() {
 /// what becomes of them there, is in docs/scaling.md.
 #[test]
 fn keys_begin_with_the_account() {
-    const OTHERS: [&str; 17] = [
+    const OTHERS: [&str; 18] = [
         "_sqlx_migrations_pkey",
         "account_pkey",
         "admin_digest_prefix",
@@ -229,6 +229,7 @@ fn keys_begin_with_the_account() {
         "api_key_pkey",
         "audit_log_pkey",
         "installation_pkey",
+        "label_prior_pkey",
         "member_pkey",
         "price_change_pkey",
         "price_version_pkey",

@@ -30,6 +30,7 @@ pub mod hold;
 pub mod idempotency;
 pub mod job;
 pub mod key;
+pub mod label_prior;
 pub mod lot;
 pub mod media;
 pub mod member;
@@ -118,6 +119,7 @@ macro_rules! conformance_tests {
                 ids_are_used_once;
             idempotency: one_claim_is_first, answer_is_kept_for_the_same_request, released_key_is_claimed_anew,
                 abandoned_and_expired_claims_are_void, keys_are_of_one_account, sweep_deletes_what_expired;
+            label_prior: the_last_one_counts;
             admin: create_then_find, names_ids_and_digests_are_used_once, first_revocation_stays;
             audit_log: appended_then_read_in_pages, every_filter;
             member: added_then_listed, changed_and_removed, an_owner_remains, owners_removed_at_once_leave_one;
@@ -256,6 +258,7 @@ mod tests {
             ("file", include_str!("file.rs")),
             ("job", include_str!("job.rs")),
             ("key", include_str!("key.rs")),
+            ("label_prior", include_str!("label_prior.rs")),
             ("lot", include_str!("lot.rs")),
             ("media", include_str!("media.rs")),
             ("member", include_str!("member.rs")),
