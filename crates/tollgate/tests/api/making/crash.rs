@@ -57,6 +57,32 @@ impl Scene {
     }
 }
 
+impl Scene {
+    /// Waits until so many films of a round are where the process shall die: as long as the provider is asked for something.
+    async fn reaches(&self, round: usize, number: usize) {
+        let name = format!("film {round} ");
+        let look = || {
+            let made = self.upstream.made();
+            let asked: u64 = made.iter().map(|making| 1 + u64::from(making.polls)).sum();
+            let of_round = made.iter().filter(|making| making.prompt.starts_with(&name));
+            let polls: Vec<u32> = of_round.map(|making| making.polls).collect();
+            let is_reached = match round {
+                0 => !polls.is_empty(),
+                1 => polls.len() == number,
+                2 => polls.iter().any(|polls| *polls > 0),
+                3 => polls.len() == number && polls.iter().all(|polls| *polls > 0),
+                _ => polls.iter().any(|polls| *polls > 2),
+            };
+            (is_reached, asked)
+        };
+        let (mut is_reached, mut asked) = look();
+        while !is_reached {
+            eventually("jobs go on", async || look() > (false, asked)).await;
+            (is_reached, asked) = look();
+        }
+    }
+}
+
 async fn killed(storage: Storage, count: usize) {
     let mut scene = Scene::studio(storage, SETTINGS).await;
     scene.upstream.set_media_polls(2);
@@ -67,23 +93,7 @@ async fn killed(storage: Storage, count: usize) {
             let body = json!({"model": FILM, "prompt": format!("film {round} {n}"), "duration": 2});
             ids.push(scene.accept(FILMS, &body).await);
         }
-        let name = format!("film {round} ");
-        eventually("this phase is reached", async || {
-            let made = scene.upstream.made();
-            let polls: Vec<u32> = made
-                .iter()
-                .filter(|making| making.prompt.starts_with(&name))
-                .map(|making| making.polls)
-                .collect();
-            match round {
-                0 => !polls.is_empty(),
-                1 => polls.len() == count / 5,
-                2 => polls.iter().any(|polls| *polls > 0),
-                3 => polls.len() == count / 5 && polls.iter().all(|polls| *polls > 0),
-                _ => polls.iter().any(|polls| *polls > 2),
-            }
-        })
-        .await;
+        scene.reaches(round, count / 5).await;
         scene.gateway.kill().await;
         scene.gateway.restart().await;
         for id in ids.iter().rev().take(3) {
