@@ -1,10 +1,10 @@
 //! `/v1/decisions/calibrations`: what is fitted corrects the decisions of its account and its model, from the next request on.
 
 use serde_json::{Value, json};
-use tollgate_testkit::gateway::Storage;
 use tollgate_testkit::gateway::http::{Request, Response};
+use tollgate_testkit::gateway::{Storage, eventually};
 
-use crate::scene::{Scene, assert_error};
+use crate::scene::{MODEL as LARGE, Scene, assert_error};
 
 const DECISIONS: &str = "/v1/decisions";
 const CALIBRATIONS: &str = "/v1/decisions/calibrations";
@@ -197,6 +197,39 @@ async fn the_newest_version_is_the_default_unless_one_was_chosen() {
         assert_eq!(scene.calibrations(&of_model).await, (all[2..].to_vec(), false));
         scene.finish().await;
     }
+}
+
+#[tokio::test]
+async fn what_another_node_has_fitted_counts_soon() {
+    let scene = Scene::start_on(Storage::Postgres, "").await;
+    let options = Scene::options(&scene.upstream, Storage::Postgres, "");
+    let second = scene.gateway.start_node(options).await;
+    assert_eq!(
+        scene.default().await,
+        Value::Null,
+        "there is none, which is remembered"
+    );
+    let request = Request::json(CALIBRATIONS, &fit_of(MODEL, &examples(40, 6))).key(&scene.key.secret);
+    let fitted = second.client().send(&request).await.json();
+    eventually("the calibration of the other node corrects", async || {
+        scene.default().await == fitted["id"]
+    })
+    .await;
+    second.finish().await;
+    scene.finish().await;
+}
+
+#[tokio::test]
+async fn a_calibration_is_of_the_model_whatever_it_is_called() {
+    let scene = Scene::start().await;
+    let fitted = scene.fit("large", &examples(40, 6)).await;
+    assert_eq!(fitted["model"], LARGE);
+    for name in ["large", LARGE] {
+        let found = scene.calibrations(&format!("?model={name}")).await;
+        assert_eq!(found, (vec![fitted["id"].clone()], false));
+    }
+    scene.nothing_happened().await;
+    scene.finish().await;
 }
 
 /// How much the answers to so many questions, 70 % of which are a yes, are believed to be improbable; and the answers.

@@ -1,7 +1,7 @@
 //! A profile, and what it brings.
 
 use tollgate_estimate::judge::judge;
-use tollgate_estimate::{BadExample, Example, JudgeOptions, Profile};
+use tollgate_estimate::{BadExample, Example, JudgeOptions, Profile, Random};
 use tollgate_types::Error;
 
 use super::read::{self, invalid};
@@ -9,6 +9,8 @@ use super::wire::{Quality, Summary};
 
 /// In so many parts examples are split, each judged by a profile that is fitted to the others.
 const FOLDS: usize = 5;
+/// Decides which example is in which part: the same examples are judged the same.
+const SEED: u64 = 5;
 
 /// What examples come to.
 pub(super) struct Fitted {
@@ -49,12 +51,14 @@ fn corrected(profile: &Profile, examples: &[Example]) -> Vec<Example> {
 /// What is to be expected of decisions that are not among the examples; `None` where a part would be too small to be judged
 /// by the like of the profile.
 fn held_out(whole: &Profile, examples: &[Example]) -> Result<Option<Quality>, Error> {
+    // Drawn, and not by turns: examples may be in an order that has to do with their truth.
+    let mut random = Random::new(SEED);
+    let folds: Vec<usize> = examples.iter().map(|_| random.below(FOLDS)).collect();
     let mut judged = Vec::with_capacity(examples.len());
     for fold in 0..FOLDS {
-        let of_fold = |place: usize| place % FOLDS == fold;
         let part = |is_of_fold: bool| -> Vec<Example> {
-            let each = examples.iter().enumerate();
-            each.filter(|(place, _)| of_fold(*place) == is_of_fold)
+            let each = folds.iter().zip(examples);
+            each.filter(|(of, _)| (**of == fold) == is_of_fold)
                 .map(|(_, example)| example.clone())
                 .collect()
         };

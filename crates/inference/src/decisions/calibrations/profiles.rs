@@ -2,7 +2,7 @@
 //! decision costs no look into storage of its own; what changes on this node is seen at once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -131,7 +131,7 @@ impl Calibrations {
         known.answers.retain(|(owner, _), _| *owner != account);
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
