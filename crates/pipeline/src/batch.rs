@@ -68,9 +68,8 @@ impl Routed {
     pub fn batched_by(&self, kind: BatchKind) -> Option<Arc<str>> {
         let route = self.routes.first()?;
         let batches = route.provider.batches()?;
-        batches
-            .carries(kind)
-            .then(|| route.candidate.provider.clone())
+        let hands_over = batches.is_wanted() && batches.carries(kind);
+        hands_over.then(|| route.candidate.provider.clone())
     }
 
     /// Keeps the candidate at this provider; false when there is none.
@@ -83,19 +82,18 @@ impl Routed {
         is_there
     }
 
-    /// Puts what a provider has answered in the place of its candidate. A model that is not there any more has been.
-    pub fn answer_with(&mut self, at: &BatchAt, status: u16, body: Bytes) -> bool {
-        if !self.keep_at(&at.name) {
-            return false;
-        }
+    /// Puts what a provider has answered in the place of its candidate, also when the model has gone elsewhere since.
+    pub fn answer_with(&mut self, at: &BatchAt, status: u16, body: Bytes) {
+        self.keep_at(&at.name);
+        self.routes.truncate(1);
         for route in &mut self.routes {
+            route.candidate.provider = at.name.clone();
             route.provider = Arc::new(Answered {
-                inner: route.provider.clone(),
+                inner: at.provider.clone(),
                 answer: Mutex::new(Some((status, body.clone()))),
             });
         }
         self.is_answered = true;
-        true
     }
 }
 
@@ -143,10 +141,14 @@ pub enum Unsubmitted {
 /// What a failed submission says. Only what was not sent, and what was answered with a status that says so, was certainly not taken.
 fn unsubmitted(error: UpstreamError) -> Unsubmitted {
     match (error.cause, error.status) {
-        (UpstreamCause::Connect, _) | (UpstreamCause::Status, Some(429)) => Unsubmitted::Later(error.retry_after),
+        (UpstreamCause::Connect, _) | (UpstreamCause::Status, Some(429)) => {
+            Unsubmitted::Later(error.retry_after)
+        }
         (_, Some(408 | 409 | 425)) => Unsubmitted::Unknown(error),
         (UpstreamCause::Status, Some(400..=499)) => Unsubmitted::Refused(error),
-        _ if error.kind == UpstreamErrorKind::Rejected && error.status.is_some() => Unsubmitted::Refused(error),
+        _ if error.kind == UpstreamErrorKind::Rejected && error.status.is_some() => {
+            Unsubmitted::Refused(error)
+        }
         _ => Unsubmitted::Unknown(error),
     }
 }
@@ -300,11 +302,15 @@ impl TextProvider for Answered {
     }
 
     fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
-        self.inner.text().map_or_else(|| Ok(Vec::new()), |text| text.carry(request))
+        self.inner
+            .text()
+            .map_or_else(|| Ok(Vec::new()), |text| text.carry(request))
     }
 
     fn leaves_out_reasoning(&self, call: &TextCall) -> bool {
-        self.inner.text().is_some_and(|text| text.leaves_out_reasoning(call))
+        self.inner
+            .text()
+            .is_some_and(|text| text.leaves_out_reasoning(call))
     }
 
     fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
@@ -340,7 +346,9 @@ impl EmbedProvider for Answered {
     }
 
     fn takes_dimensions(&self) -> bool {
-        self.inner.embeddings().is_some_and(EmbedProvider::takes_dimensions)
+        self.inner
+            .embeddings()
+            .is_some_and(EmbedProvider::takes_dimensions)
     }
 }
 

@@ -299,10 +299,7 @@ impl Adapter for Compatible {
             let credentials = credentials(preset.auth, config)?;
             let name = config.name.clone();
             let provider = OpenAiCompatible::new(name, preset, &base, &credentials, http.clone())?;
-            match config.native_batches {
-                true => provider.with_batches(&base, &credentials),
-                false => Ok(provider),
-            }
+            Ok(provider.with_batches(config.native_batches))
         };
         if let (Key::Required(variable), None, None) = (preset.key, &config.api_key, &config.base_url) {
             let message = format!(
@@ -405,10 +402,7 @@ impl Adapter for Messages {
         let auth = Auth::Header("x-api-key");
         let (base, credentials) = native(config, anthropic::BASE_URL, anthropic::KEY_VARIABLE, auth)?;
         let provider = Anthropic::new(config.name.clone(), &base, &credentials, http.clone());
-        let provider = provider.and_then(|provider| match config.native_batches {
-            true => provider.with_batches(&credentials),
-            false => Ok(provider),
-        });
+        let provider = provider.map(|provider| provider.with_batches(config.native_batches));
         Ok(Arc::new(provider.map_err(|error| wrong(config, error))?))
     }
 }

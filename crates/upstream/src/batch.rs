@@ -110,6 +110,9 @@ pub type BatchResults = Pin<Box<dyn Stream<Item = Result<BatchResult, UpstreamEr
 /// Carries out many requests at once.
 #[async_trait]
 pub trait BatchProvider: Send + Sync {
+    /// Whether the operator wants requests to be handed over. What was handed over before is asked for all the same.
+    fn is_wanted(&self) -> bool;
+
     /// The most of one submission.
     fn limits(&self) -> BatchLimits;
 

@@ -81,7 +81,7 @@ pub trait Provider: Send + Sync {
         None
     }
 
-    /// Many requests at once, where the operator wants it.
+    /// Many requests at once.
     fn batches(&self) -> Option<&dyn BatchProvider> {
         None
     }

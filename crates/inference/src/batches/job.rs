@@ -16,8 +16,8 @@ use tollgate_edge::RequestContext;
 use tollgate_jobs::{Handler, Jobs, Progress, Ran, Webhooks, Work};
 use tollgate_pipeline::Pipeline;
 use tollgate_storage::{
-    AccountStore, BatchLine, BatchStore, Compat, FilePurpose, Job, JobEnd, JobError, JobLease, KeptFile, KeyMode,
-    LineState, NewJobEvent, PriceStore, Settlement, StorageError, StorageErrorKind,
+    AccountStore, BatchLine, BatchStore, Compat, FilePurpose, Job, JobEnd, JobError, JobLease, KeptFile,
+    KeyMode, LineState, NewJobEvent, PriceStore, Settlement, StorageError, StorageErrorKind,
 };
 use tollgate_types::id::IdSource;
 use tollgate_types::usage::Outcome as CallOutcome;
@@ -512,9 +512,8 @@ impl Batches {
         let mut begun: HashSet<u32> = states.iter().map(|(number, _)| *number).collect();
         // What came of lines that were handed over can be asked for again.
         let handed = Handed::of(work)?.lines();
-        let is_abandoned = |(number, state): &&(u32, LineState)| {
-            *state == LineState::Begun && !handed.contains(number)
-        };
+        let is_abandoned =
+            |(number, state): &&(u32, LineState)| *state == LineState::Begun && !handed.contains(number);
         let abandoned = states.iter().filter(is_abandoned).map(|(number, _)| *number);
         let abandoned = self.end_abandoned(run, file, &abandoned.collect()).await;
         abandoned.map_err(|error| unavailable(&error))?;

@@ -228,12 +228,9 @@ impl Call {
         Ok((amount, demand.input_estimate().saturating_add(output)))
     }
 
-    /// Puts what a provider has answered in the place of the one that would be asked; false when the model is not there any more.
-    pub(super) fn answer_with(&mut self, at: &BatchAt, status: u16, body: Bytes) -> bool {
-        match self {
-            Call::Chat(call) | Call::Messages(call) => call.0.answer_with(at, status, body),
-            Call::Embeddings(prepared) => prepared.routed.answer_with(at, status, body),
-        }
+    /// Puts what a provider has answered in the place of what would be asked.
+    pub(super) fn answer_with(&mut self, at: &BatchAt, status: u16, body: Bytes) {
+        self.routed_mut().answer_with(at, status, body);
     }
 
     /// The call at the prices that were agreed as a line under this name for the batches of a provider. It is not made.

@@ -17,8 +17,9 @@ use tollgate_types::decide::{State, StateMediaKind};
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, Format, RequestId};
 use tollgate_upstream::{
-    BatchProvider, CallContext, CountProvider, DecideProvider, DecisionWay, LabelCall, LabelDraws, ListedModel, MediaKind,
-    Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamError,
+    BatchProvider, CallContext, CountProvider, DecideProvider, DecisionWay, LabelCall, LabelDraws,
+    ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply,
+    UpstreamError,
 };
 
 use super::batches::BatchServer;
@@ -37,7 +38,7 @@ const COUNT_PATH: &str = "/messages/count_tokens";
 #[derive(Debug)]
 pub struct Anthropic {
     id: Arc<str>,
-    pub(super) batches: Option<BatchServer>,
+    pub(super) batches: BatchServer,
     /// Marks the reasoning that comes from here.
     origin: String,
     pub(super) http: Arc<HttpClient>,
@@ -102,7 +103,7 @@ impl Anthropic {
         Ok(Self {
             origin: origin_of(&id),
             id,
-            batches: None,
+            batches: BatchServer::new(base, credentials, http.clone())?,
             http,
             base: base.clone(),
             messages: Versions::new(base, PATH, credentials)?,
@@ -333,7 +334,7 @@ impl Provider for Anthropic {
     }
 
     fn batches(&self) -> Option<&dyn BatchProvider> {
-        self.batches.as_ref().map(|_| self as &dyn BatchProvider)
+        Some(self)
     }
 
     async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {

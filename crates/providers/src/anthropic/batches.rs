@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use secrecy::SecretString;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tollgate_formats::anthropic_messages::Version;
 use tollgate_upstream::{
     BatchAnswer, BatchEnd, BatchKind, BatchLimits, BatchProvider, BatchResult, BatchResults, BatchState,
@@ -17,9 +17,7 @@ use tollgate_upstream::{
 
 use super::adapter::{Anthropic, Versions};
 use crate::batches::{not_again, on_one_line, results};
-use crate::http::{
-    BaseUrl, Credential, EndpointError, HttpClient, RequestBody, Timeouts, escape,
-};
+use crate::http::{BaseUrl, Credential, EndpointError, HttpClient, RequestBody, Timeouts, escape};
 use crate::media::{Asked, NEWS_LIMIT, Server};
 use crate::refusal;
 
@@ -34,11 +32,12 @@ const LIMITS: BatchLimits = BatchLimits {
 #[derive(Debug)]
 pub(super) struct BatchServer {
     made: Versions,
+    is_wanted: bool,
     server: Server,
 }
 
 impl BatchServer {
-    fn new(
+    pub(super) fn new(
         base: &BaseUrl,
         credentials: &[Credential],
         http: Arc<HttpClient>,
@@ -47,6 +46,7 @@ impl BatchServer {
         let version = Credential::header("anthropic-version", &version)?;
         Ok(Self {
             made: Versions::new(base, PATH, credentials)?,
+            is_wanted: false,
             server: Server::new(base, &[&[version], credentials].concat(), http)?,
         })
     }
@@ -108,7 +108,11 @@ fn read(line: &[u8]) -> Option<BatchResult> {
 
 /// The status with which an error would have come alone.
 fn status_of(error: &Value) -> u16 {
-    match error.pointer("/error/type").and_then(Value::as_str).unwrap_or_default() {
+    match error
+        .pointer("/error/type")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+    {
         "invalid_request_error" => 400,
         "authentication_error" => 401,
         "billing_error" => 402,
@@ -122,20 +126,19 @@ fn status_of(error: &Value) -> u16 {
 }
 
 impl Anthropic {
-    /// The same provider, whose batches are used.
-    pub fn with_batches(mut self, credentials: &[Credential]) -> Result<Self, EndpointError> {
-        self.batches = Some(BatchServer::new(&self.base, credentials, self.http.clone())?);
-        Ok(self)
-    }
-
-    fn batch_server(&self) -> Result<&BatchServer, UpstreamError> {
-        let none = || UpstreamError::connect("the provider has no batches");
-        self.batches.as_ref().ok_or_else(none)
+    /// The same provider; whether requests are handed over to its batches.
+    pub fn with_batches(mut self, are_wanted: bool) -> Self {
+        self.batches.is_wanted = are_wanted;
+        self
     }
 }
 
 #[async_trait]
 impl BatchProvider for Anthropic {
+    fn is_wanted(&self) -> bool {
+        self.batches.is_wanted
+    }
+
     fn limits(&self) -> BatchLimits {
         LIMITS
     }
@@ -161,7 +164,7 @@ impl BatchProvider for Anthropic {
     }
 
     async fn submit(&self, ctx: &CallContext, submission: &Submission) -> Result<String, UpstreamError> {
-        let BatchServer { made, .. } = self.batch_server()?;
+        let made = &self.batches.made;
         let mut words = submission.dialect.split(' ');
         let version = Version::parse(words.next()).unwrap_or_default();
         let previews: Vec<&str> = words.collect();
@@ -197,7 +200,7 @@ impl BatchProvider for Anthropic {
     }
 
     async fn poll(&self, ctx: &CallContext, handle: &str) -> Result<BatchState, UpstreamError> {
-        let batches = self.batch_server()?;
+        let batches = &self.batches;
         let path = batches.path(handle, "");
         let asked = Asked::get(&path);
         let batch: Option<Batch> = batches.server.read_if_there(ctx, asked, NEWS_LIMIT).await?;
@@ -217,12 +220,12 @@ impl BatchProvider for Anthropic {
     }
 
     async fn results(&self, ctx: &CallContext, place: &str) -> Result<BatchResults, UpstreamError> {
-        let content = self.batch_server()?.server.download(ctx, place).await?;
+        let content = self.batches.server.download(ctx, place).await?;
         Ok(results(content, read))
     }
 
     async fn cancel(&self, ctx: &CallContext, handle: &str) -> Result<(), UpstreamError> {
-        let batches = self.batch_server()?;
+        let batches = &self.batches;
         let path = batches.path(handle, "/cancel");
         batches.server.tell(ctx, Asked::post(&path)).await
     }
@@ -234,7 +237,7 @@ impl BatchProvider for Anthropic {
         _: Option<&str>,
         _: &[String],
     ) -> Result<(), UpstreamError> {
-        let batches = self.batch_server()?;
+        let batches = &self.batches;
         let path = batches.path(handle, "");
         batches.server.tell(ctx, Asked::delete(&path)).await
     }

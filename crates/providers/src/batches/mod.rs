@@ -14,9 +14,7 @@ pub(crate) fn on_one_line(text: &Bytes) -> Bytes {
     if !text.iter().any(breaks) {
         return text.clone();
     }
-    let joined = text
-        .iter()
-        .map(|byte| if breaks(byte) { b' ' } else { *byte });
+    let joined = text.iter().map(|byte| if breaks(byte) { b' ' } else { *byte });
     joined.collect::<Vec<u8>>().into()
 }
 
@@ -30,23 +28,26 @@ pub(crate) fn not_again(error: UpstreamError) -> UpstreamError {
 
 /// What came of requests, from lines that are read so. A line that says nothing is passed over: its request is without an answer.
 pub(crate) fn results(content: ContentStream, read: fn(&[u8]) -> Option<BatchResult>) -> BatchResults {
-    Box::pin(stream::unfold(Some(Lines::new(content)), move |lines| async move {
-        let mut lines = lines?;
-        loop {
-            return match lines.next().await {
-                Ok(None) => None,
-                Err(error) => Some((Err(error), None)),
-                Ok(Some(line)) if line.trim_ascii().is_empty() => continue,
-                Ok(Some(line)) => match read(&line) {
-                    Some(result) => Some((Ok(result), Some(lines))),
-                    None => {
-                        tracing::warn!(bytes = line.len(), "a result of a batch cannot be read");
-                        continue;
-                    }
-                },
-            };
-        }
-    }))
+    Box::pin(stream::unfold(
+        Some(Lines::new(content)),
+        move |lines| async move {
+            let mut lines = lines?;
+            loop {
+                return match lines.next().await {
+                    Ok(None) => None,
+                    Err(error) => Some((Err(error), None)),
+                    Ok(Some(line)) if line.trim_ascii().is_empty() => continue,
+                    Ok(Some(line)) => match read(&line) {
+                        Some(result) => Some((Ok(result), Some(lines))),
+                        None => {
+                            tracing::warn!(bytes = line.len(), "a result of a batch cannot be read");
+                            continue;
+                        }
+                    },
+                };
+            }
+        },
+    ))
 }
 
 struct Lines {
@@ -110,7 +111,10 @@ mod tests {
     async fn results_are_lines_however_they_come() {
         for size in [1, 2, 3, 100] {
             let text: &'static [u8] = b"a\n\nbad\r\nbb\r\nccc";
-            let pieces: Vec<_> = text.chunks(size).map(|piece| Ok(Bytes::from_static(piece))).collect();
+            let pieces: Vec<_> = text
+                .chunks(size)
+                .map(|piece| Ok(Bytes::from_static(piece)))
+                .collect();
             let names: Vec<String> = results(Box::pin(stream::iter(pieces)), read)
                 .map(|result| result.unwrap().name)
                 .collect()

@@ -13,9 +13,9 @@ use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
-    BatchProvider, CallContext, DecideProvider, EmbedProvider, ImageCall, ListedModel, Maker, MediaKind, ModerationProvider,
-    Outline, Payload, Provider, SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply,
-    TranscribeProvider, UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall,
+    BatchProvider, CallContext, DecideProvider, EmbedProvider, ImageCall, ListedModel, Maker, MediaKind,
+    ModerationProvider, Outline, Payload, Provider, SpeechProvider, TextAnswer, TextCall, TextProvider,
+    TextReply, TranscribeProvider, UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall,
 };
 
 use super::batches::BatchServer;
@@ -80,6 +80,8 @@ impl OpenAiCompatible {
         let completions = completions.map(|row| Endpoint::new(base, row.path, credentials));
         let embeddings = preset.embeddings.as_ref();
         let embeddings = embeddings.map(|row| EmbeddingsEndpoint::new(row, base, credentials));
+        let batches = preset.batches.as_ref();
+        let batches = batches.map(|row| BatchServer::new(row, base, credentials, http.clone()));
         let moderations = preset.moderations_path;
         let moderations = moderations.map(|path| Moderations::new(base, path, credentials, http.clone()));
         let images = preset.images.as_ref();
@@ -107,7 +109,7 @@ impl OpenAiCompatible {
             chat: Endpoint::new(base, preset.chat_path, credentials)?,
             models: Endpoint::new(&listed_at, "/models", credentials)?,
             by_model: base.names_model().then(|| base.clone()),
-            batches: None,
+            batches: batches.transpose()?,
         })
     }
 

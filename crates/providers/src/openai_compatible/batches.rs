@@ -32,6 +32,7 @@ const PAGE: usize = 100;
 #[derive(Debug)]
 pub(super) struct BatchServer {
     row: &'static Batches,
+    is_wanted: bool,
     server: Server,
 }
 
@@ -42,8 +43,11 @@ impl BatchServer {
         credentials: &[Credential],
         http: Arc<HttpClient>,
     ) -> Result<Self, EndpointError> {
-        let server = Server::new(base, credentials, http)?;
-        Ok(Self { row, server })
+        Ok(Self {
+            row,
+            is_wanted: false,
+            server: Server::new(base, credentials, http)?,
+        })
     }
 
     fn batch(&self, id: &str, what: &str) -> String {
@@ -154,16 +158,12 @@ fn line(name: &str, path: &str, body: &Bytes) -> Written {
 }
 
 impl OpenAiCompatible {
-    /// The same provider, whose batches are used.
-    pub fn with_batches(
-        mut self,
-        base: &BaseUrl,
-        credentials: &[Credential],
-    ) -> Result<Self, EndpointError> {
-        let row = self.preset.batches.as_ref();
-        let server = row.map(|row| BatchServer::new(row, base, credentials, self.http.clone()));
-        self.batches = server.transpose()?;
-        Ok(self)
+    /// The same provider; whether requests are handed over to its batches.
+    pub fn with_batches(mut self, are_wanted: bool) -> Self {
+        if let Some(batches) = &mut self.batches {
+            batches.is_wanted = are_wanted;
+        }
+        self
     }
 
     fn batch_server(&self) -> Result<&BatchServer, UpstreamError> {
@@ -183,6 +183,10 @@ impl OpenAiCompatible {
 
 #[async_trait]
 impl BatchProvider for OpenAiCompatible {
+    fn is_wanted(&self) -> bool {
+        self.batches.as_ref().is_some_and(|batches| batches.is_wanted)
+    }
+
     fn limits(&self) -> BatchLimits {
         let row = self.batches.as_ref().map(|batches| batches.row);
         BatchLimits {
@@ -362,7 +366,11 @@ mod tests {
             (r#"{"custom_id":7}"#, None),
             (r#"{"custom_id":"7","response":{"status_code":200,"bo"#, None),
         ] {
-            assert_eq!(read(text.as_bytes()).map(|result| result.answer), expected, "{text}");
+            assert_eq!(
+                read(text.as_bytes()).map(|result| result.answer),
+                expected,
+                "{text}"
+            );
         }
     }
 

@@ -487,12 +487,24 @@ impl Default for PaymentsSection {
 
 /// Who carries batches out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum BatchesSetting {
     /// The gateway, which makes each request of them.
     Gateway,
     /// The provider, which is given them.
     Native,
+}
+
+impl TryFrom<String> for BatchesSetting {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        match name.as_str() {
+            "gateway" => Ok(BatchesSetting::Gateway),
+            "native" => Ok(BatchesSetting::Native),
+            _ => Err(format!("`batches` is `gateway` or `native`, and not `{name}`")),
+        }
+    }
 }
 
 /// Where tokens come from.

@@ -240,7 +240,8 @@ impl Batches {
         match made.wire {
             "openai" if is_failed => {
                 told["status"] = json!("failed");
-                told["errors"] = json!({"object": "list", "data": [{"code": "invalid_json_line", "line": 1}]});
+                told["errors"] =
+                    json!({"object": "list", "data": [{"code": "invalid_json_line", "line": 1}]});
             }
             "openai" => {
                 told["status"] = json!(ended(made));
@@ -252,7 +253,8 @@ impl Batches {
             _ => {
                 told["processing_status"] = json!("ended");
                 told["results_url"] = json!(format!("/v1/messages/batches/{id}/results"));
-                self.files.insert(format!("out-{id}"), (output + &errors).into_bytes());
+                self.files
+                    .insert(format!("out-{id}"), (output + &errors).into_bytes());
             }
         }
         ok(&told)
@@ -343,7 +345,11 @@ fn said(body: &Value) -> String {
     let content = last.map_or(&body["input"], |message| &message["content"]);
     match content {
         Value::String(text) => text.clone(),
-        other => other.pointer("/0/text").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        other => other
+            .pointer("/0/text")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
     }
 }
 

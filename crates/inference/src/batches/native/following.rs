@@ -62,7 +62,10 @@ impl Batches {
         for step in Handed::of(work)?.open() {
             let mut chunk = step.chunk.clone();
             let standing = match self.pipeline.batches_at(run.job, &chunk.provider) {
-                Some(at) => self.follow_one(work, run, file, step.number, &mut chunk, &at, stop).await?,
+                Some(at) => {
+                    self.follow_one(work, run, file, step.number, &mut chunk, &at, stop)
+                        .await?
+                }
                 None => Standing::Open(PAUSES.1),
             };
             match standing {
@@ -86,7 +89,10 @@ impl Batches {
         done.map_err(|error| unavailable(&error))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a chunk, where it is, and what it is part of")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a chunk, where it is, and what it is part of"
+    )]
     async fn follow_one(
         &self,
         work: &Work,
@@ -168,7 +174,9 @@ impl Batches {
                 Ok(None) => return Ok(Some(Standing::Open(PAUSES.0))),
                 Err(error) => {
                     tracing::warn!(job.id = %work.job().terms.id, provider = %at.name, %error, "what was handed over cannot be looked for");
-                    return Ok(Some(Standing::Open(error.retry_after.unwrap_or(PAUSES.0).min(PAUSES.1))));
+                    return Ok(Some(Standing::Open(
+                        error.retry_after.unwrap_or(PAUSES.0).min(PAUSES.1),
+                    )));
                 }
             }
         }
@@ -184,7 +192,9 @@ impl Batches {
             BatchState::Running => Standing::Open(self.pause(chunk.at)),
             BatchState::Ended(places, end) => {
                 let rest = match (end, stop) {
-                    (BatchEnd::Complete, _) => no_answer("The model provider gave no answer. It was not charged."),
+                    (BatchEnd::Complete, _) => {
+                        no_answer("The model provider gave no answer. It was not charged.")
+                    }
                     (BatchEnd::Cancelled, Stop::Expired) | (BatchEnd::Expired, _) => {
                         How::NotBegun(NotBegun::Expired)
                     }
@@ -196,9 +206,10 @@ impl Batches {
                 tracing::warn!(provider = %chunk.provider, %error, "a provider has not carried out what it was handed");
                 Standing::Ended(Vec::new(), How::Failed(Arc::new(told_of_batch(&error))))
             }
-            BatchState::Lost => {
-                Standing::Ended(Vec::new(), no_answer("The model provider has lost the request. It was not charged."))
-            }
+            BatchState::Lost => Standing::Ended(
+                Vec::new(),
+                no_answer("The model provider has lost the request. It was not charged."),
+            ),
         }
     }
 
@@ -216,10 +227,14 @@ impl Batches {
         chunk: &Chunk,
     ) -> Result<HashMap<u32, Bytes>, Error> {
         let states = self.store.states(run.job.account, run.job.terms.id).await;
-        let states: HashMap<u32, LineState> = states.map_err(|error| unavailable(&error))?.into_iter().collect();
+        let states: HashMap<u32, LineState> =
+            states.map_err(|error| unavailable(&error))?.into_iter().collect();
         let is_open = |number: &u32| matches!(states.get(number), None | Some(LineState::Begun));
-        let mut open: HashMap<u32, Bytes> =
-            chunk.lines().filter(is_open).map(|number| (number, Bytes::new())).collect();
+        let mut open: HashMap<u32, Bytes> = chunk
+            .lines()
+            .filter(is_open)
+            .map(|number| (number, Bytes::new()))
+            .collect();
         if open.is_empty() {
             return Ok(open);
         }
@@ -246,7 +261,12 @@ impl Batches {
         at: &BatchAt,
         places: &[String],
     ) -> Result<Option<Standing>, Error> {
-        let _room = self.room.handing.acquire().await.map_err(|_| Error::internal("the room is closed"))?;
+        let _room = self
+            .room
+            .handing
+            .acquire()
+            .await
+            .map_err(|_| Error::internal("the room is closed"))?;
         let mut waiting = self.waiting(run, file, chunk).await?;
         for place in places {
             let mut results = match at.results(place).await {
@@ -323,9 +343,14 @@ impl Batches {
     ) -> tollgate_storage::Result<()> {
         let now = self.clock.now();
         // It was begun before when a process has died in the middle of this, of which nothing came.
-        self.store.begin(run.lease, number, run.job.price_version, now).await?;
+        self.store
+            .begin(run.lease, number, run.job.price_version, now)
+            .await?;
         let named = Named::read(&text, run.order.endpoint);
-        let custom_id = named.as_ref().map(|named| named.custom_id.clone()).unwrap_or_default();
+        let custom_id = named
+            .as_ref()
+            .map(|named| named.custom_id.clone())
+            .unwrap_or_default();
         let place = run.place(number, &custom_id);
         let (content, state, settlement) = match (how, named, at) {
             (How::Answered(status, body), Ok(named), Some(at)) => {
@@ -343,16 +368,31 @@ impl Batches {
                 }
             }
             (How::NotBegun(why), ..) => (outputs::not_begun(&place, why), LineState::Failed, None),
-            (How::Failed(error), ..) => {
-                (outputs::failed(&place, self.request(), &error), LineState::Failed, None)
-            }
+            (How::Failed(error), ..) => (
+                outputs::failed(&place, self.request(), &error),
+                LineState::Failed,
+                None,
+            ),
             (How::Answered(..), ..) => {
                 let error = Error::internal("a line that was handed over cannot be read");
-                (outputs::failed(&place, self.request(), &error), LineState::Failed, None)
+                (
+                    outputs::failed(&place, self.request(), &error),
+                    LineState::Failed,
+                    None,
+                )
             }
         };
-        self.ended(run, line_of(run.job, number, state, self.sealed(run.job, &content)?, settlement.as_ref()))
-            .await
+        self.ended(
+            run,
+            line_of(
+                run.job,
+                number,
+                state,
+                self.sealed(run.job, &content)?,
+                settlement.as_ref(),
+            ),
+        )
+        .await
     }
 
     /// Goes with an answer through what any answer goes through.
@@ -369,9 +409,7 @@ impl Batches {
         let (pipeline, settled) = self.pipeline.answering_line(run.job);
         let made = async {
             let mut call = named.prepare(&pipeline, &ctx, &run.caller, &run.reading)?;
-            if !call.answer_with(at, status, body) {
-                return Err(Error::internal("the model of a line is not at its provider any more"));
-            }
+            call.answer_with(at, status, body);
             call.make(&pipeline, &ctx, run.job, run.agreed.clone()).await
         };
         Answered {

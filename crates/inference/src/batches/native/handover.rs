@@ -72,10 +72,16 @@ impl Batches {
         ended: &HashSet<u32>,
     ) -> Result<Option<Duration>, Error> {
         let handed = Handed::of(work)?;
-        if handed.is_refused() || handed.reached() >= run.order.total || self.stop(work, run.order).is_some() {
+        if handed.is_refused() || handed.reached() >= run.order.total || self.stop(work, run.order).is_some()
+        {
             return Ok(None);
         }
-        let _room = self.room.handing.acquire().await.map_err(|_| Error::internal("the room is closed"))?;
+        let _room = self
+            .room
+            .handing
+            .acquire()
+            .await
+            .map_err(|_| Error::internal("the room is closed"))?;
         let content = self.files.open(file, None).await?;
         let mut reader = Reader {
             lines: Lines::new(content),
@@ -183,7 +189,13 @@ impl Batches {
             }
         };
         let written = call
-            .write(&pipeline, &ctx, run.job, run.agreed.clone(), (&at.name, &name_of(number)))
+            .write(
+                &pipeline,
+                &ctx,
+                run.job,
+                run.agreed.clone(),
+                (&at.name, &name_of(number)),
+            )
             .await
             .ok()?;
         let fits = draft.is_none_or(|draft| *written.dialect == *draft.chunk.dialect);
@@ -200,7 +212,11 @@ impl Batches {
         let handed = Handed::of(work)?;
         let step = handed.next();
         let failed = |error| unavailable(&error);
-        if handed.steps.iter().any(|known| known.number == step && known.state == StepState::Intended) {
+        if handed
+            .steps
+            .iter()
+            .any(|known| known.number == step && known.state == StepState::Intended)
+        {
             // It was being put in place, and nothing is carried out for that.
             let again = work.became(step, StepState::Failed, Vec::new()).await;
             again.map_err(failed)?;

@@ -96,7 +96,9 @@ impl Handed {
 
     /// Chunks whose lines are not all settled.
     fn open(&self) -> impl Iterator<Item = &Step> {
-        self.steps.iter().filter(|step| step.state == StepState::Submitted)
+        self.steps
+            .iter()
+            .filter(|step| step.state == StepState::Submitted)
     }
 
     /// Whether the provider does not take batches.
