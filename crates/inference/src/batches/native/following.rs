@@ -410,7 +410,7 @@ impl Batches {
         let made = async {
             let mut call = named.prepare(&pipeline, &ctx, &run.caller, &run.reading)?;
             call.answer_with(at, status, body);
-            call.make(&pipeline, &ctx, run.job, run.agreed.clone()).await
+            call.make(&pipeline, &ctx, run.job, run.agreed).await
         };
         Answered {
             request,

@@ -19,7 +19,7 @@ use crate::batches::request::Named;
 use crate::responses::kept::unavailable;
 
 /// Most bytes of a chunk, which are in memory at once, whatever the provider takes.
-const MOST_BYTES: u64 = 32 << 20;
+const MOST_BYTES: u64 = 16 << 20;
 /// Most lines between those of a chunk that are carried out one by one.
 const MOST_LEFT_OUT: usize = 1_000;
 /// How long a provider is left alone that takes nothing now.
@@ -189,13 +189,7 @@ impl Batches {
             }
         };
         let written = call
-            .write(
-                &pipeline,
-                &ctx,
-                run.job,
-                run.agreed.clone(),
-                (&at.name, &name_of(number)),
-            )
+            .write(&pipeline, &ctx, run.job, run.agreed, (&at.name, &name_of(number)))
             .await
             .ok()?;
         let fits = draft.is_none_or(|draft| *written.dialect == *draft.chunk.dialect);
