@@ -96,7 +96,8 @@ async fn make_ready<C: Inspected + Shaped>(
     routed: &mut Routed,
     request: &mut CallRequest<C>,
 ) -> Result<(), Error> {
-    if let Some(policy) = pipeline.policy().filter(|policy| policy.inspects_input()) {
+    let policy = pipeline.policy().filter(|policy| policy.inspects_input());
+    if let Some(policy) = policy.filter(|_| !routed.is_answered) {
         policy.check_input(ctx.id, &request.call.texts()?).await?;
     }
     request.call.shape(routed)

@@ -43,14 +43,7 @@ impl Operation for TextCall {
         let Some(text) = route.provider.text() else {
             return Err(UpstreamError::connect("the provider does not generate text"));
         };
-        let mut call = admission.request.call.clone();
-        call.upstream_model = route.candidate.upstream_model.clone();
-        // What is looked at as a whole is asked for as a whole.
-        call.stream &= admission.structured.is_none();
-        let quote = admission.hold.terms().quote;
-        call.clamp_output = quote.must_clamp.then_some(quote.output_cap);
-        call.output_cap = quote.output_cap;
-        call.reasons = admission.model.reasoning;
+        let call = admission.text_call(route);
         let mut ctx = pipeline.context(admission);
         // Who allows so much and no more may see the gateway end the answer.
         ctx.inspected |= call.stream && admission.request.max_cost.is_some();
@@ -111,6 +104,21 @@ impl Operation for TextCall {
                 Delivered::Stream(receiver)
             }
         }
+    }
+}
+
+impl Admission {
+    /// The call as a candidate gets it.
+    pub(crate) fn text_call(&self, route: &Route) -> TextCall {
+        let mut call = self.request.call.clone();
+        call.upstream_model = route.candidate.upstream_model.clone();
+        // What is looked at as a whole is asked for as a whole.
+        call.stream &= self.structured.is_none();
+        let quote = self.hold.terms().quote;
+        call.clamp_output = quote.must_clamp.then_some(quote.output_cap);
+        call.output_cap = quote.output_cap;
+        call.reasons = self.model.reasoning;
+        call
     }
 }
 

@@ -7,6 +7,7 @@
 //! itself when its caller leaves (`owned`), so that it ends properly.
 
 pub mod admit;
+pub mod batch;
 mod ceiling;
 pub mod counting;
 pub mod decide;
@@ -41,6 +42,7 @@ use tollgate_storage::{LabelPriorStore, LedgerStore, StorageError};
 use tollgate_types::Clock;
 
 pub use admit::{Admission, CallRequest};
+pub use batch::{BatchAt, BatchedCall, Unsubmitted};
 pub use decide::{DecideCall, Decided, DecisionInput, NamedProfile};
 pub use embed::Embedded;
 pub use health::Health;
@@ -135,6 +137,17 @@ impl Pipeline {
     /// Keeps what was learned of it since the last time.
     pub async fn keep_preferences(&self, store: &dyn LabelPriorStore) -> Result<(), StorageError> {
         self.priors.keep(store).await
+    }
+
+    /// The same for answers that are there already: nothing is tried again, and what they say tells nothing of anybody's health now.
+    pub(crate) fn with_answers(&self) -> Self {
+        let mut settings = self.settings;
+        settings.retries.extra_attempts = 0;
+        Self {
+            health: Arc::new(Health::new(self.clock.clone(), settings.retries)),
+            settings,
+            ..self.clone()
+        }
     }
 
     /// The content policy, when there is one.

@@ -60,6 +60,8 @@ pub struct Routed {
     pub public_model: Arc<str>,
     /// The shape that answers must have, when no candidate can be made to keep it.
     pub structured: Option<Arc<Structured>>,
+    /// Whether its answer is there already. What decides if a call may be made was asked before.
+    pub is_answered: bool,
     /// In the order in which they are tried; never empty.
     pub(crate) routes: Vec<Route>,
 }
@@ -180,6 +182,7 @@ impl Pipeline {
             model: model.clone(),
             public_model,
             structured: None,
+            is_answered: false,
             routes,
         })
     }

@@ -6,6 +6,7 @@
 //! [`gateway`], [`discover`]. How to add a provider: docs/adding-a-provider.md.
 
 pub mod anthropic;
+mod batches;
 pub mod bedrock;
 mod comfyui;
 mod counted;

@@ -108,6 +108,15 @@ pub(crate) async fn from_response(response: Response, settings: &HttpSettings) -
     error
 }
 
+/// The failure that a status and a body tell of, without the rest of a response.
+pub(crate) fn from_body(status: u16, body: &Bytes) -> UpstreamError {
+    let reported = Reported::read(body);
+    UpstreamError {
+        detail: reported.describe("", body),
+        ..of_status(status, &reported)
+    }
+}
+
 /// The failure that an error object under a status of 200 tells of, alone or in a stream. The upstream may have worked.
 pub(crate) fn from_object(body: &Bytes) -> UpstreamError {
     let reported = Reported::read(body);

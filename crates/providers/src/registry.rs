@@ -42,6 +42,8 @@ pub struct ProviderConfig {
     pub identity: Option<Identity>,
     /// The folder with the workflows that are its models, for presets that have workflows.
     pub workflows: Option<PathBuf>,
+    /// Whether batches are carried out by its own, for presets that have some.
+    pub native_batches: bool,
     /// More headers for every request, such as an organisation or a project. Their values are secrets, too.
     pub headers: Vec<(String, SecretString)>,
 }
@@ -59,6 +61,7 @@ impl ProviderConfig {
             project: None,
             identity: None,
             workflows: None,
+            native_batches: false,
             headers: Vec::new(),
         }
     }
@@ -125,6 +128,12 @@ pub trait Adapter: Sync {
         None
     }
 
+    /// Whether a preset has batches of its own.
+    fn has_batches(&self, preset: &str) -> bool {
+        let _ = preset;
+        false
+    }
+
     /// The provider of a block with one of them.
     fn build(
         &self,
@@ -173,6 +182,7 @@ fn meaningless(adapter: &dyn Adapter, name: &str, config: &ProviderConfig) -> Op
         ("credentials", config.identity.is_some() && !is_shown_tokens),
         ("workflows", config.workflows.is_some() && name != comfyui::PRESET),
         ("api_key", config.api_key.is_some() && is_shown_tokens),
+        ("batches", config.native_batches && !adapter.has_batches(name)),
     ];
     let found = settings.into_iter().find(|(_, is_meaningless)| *is_meaningless);
     found.map(|(setting, _)| setting)
@@ -273,6 +283,10 @@ impl Adapter for Compatible {
         preset.base_url_env.filter(|_| preset.base_url.is_none())
     }
 
+    fn has_batches(&self, name: &str) -> bool {
+        preset(name).is_some_and(|preset| preset.batches.is_some())
+    }
+
     fn build(
         &self,
         name: &str,
@@ -283,7 +297,9 @@ impl Adapter for Compatible {
         let base = base_url(preset, config)?;
         let build = || -> Result<OpenAiCompatible, EndpointError> {
             let credentials = credentials(preset.auth, config)?;
-            OpenAiCompatible::new(config.name.clone(), preset, &base, &credentials, http.clone())
+            let name = config.name.clone();
+            let provider = OpenAiCompatible::new(name, preset, &base, &credentials, http.clone())?;
+            Ok(provider.with_batches(config.native_batches))
         };
         if let (Key::Required(variable), None, None) = (preset.key, &config.api_key, &config.base_url) {
             let message = format!(
@@ -373,6 +389,10 @@ impl Adapter for Messages {
         Some(anthropic::KEY_VARIABLE)
     }
 
+    fn has_batches(&self, _preset: &str) -> bool {
+        true
+    }
+
     fn build(
         &self,
         _preset: &str,
@@ -382,6 +402,7 @@ impl Adapter for Messages {
         let auth = Auth::Header("x-api-key");
         let (base, credentials) = native(config, anthropic::BASE_URL, anthropic::KEY_VARIABLE, auth)?;
         let provider = Anthropic::new(config.name.clone(), &base, &credentials, http.clone());
+        let provider = provider.map(|provider| provider.with_batches(config.native_batches));
         Ok(Arc::new(provider.map_err(|error| wrong(config, error))?))
     }
 }

@@ -18,7 +18,7 @@ use tollgate_types::{Credits, Prices, Timestamp};
 use tollgate_upstream::Provider;
 
 use crate::config::effective::shown_address;
-use crate::config::file::ProviderSection;
+use crate::config::file::{BatchesSetting, ProviderSection};
 use crate::config::{Config, ConfigError};
 use crate::roster::Entry;
 use crate::{mail, media, payments, policy};
@@ -166,6 +166,7 @@ fn configured(
             project: config.project_of(name, section),
             identity: config.identity_of(name, section)?,
             workflows: section.workflows.as_ref().map(PathBuf::from),
+            native_batches: section.batches == Some(BatchesSetting::Native),
             ..ProviderConfig::named(name.as_str())
         };
         enabled.push(build(block, section.default_price.clone(), http)?);

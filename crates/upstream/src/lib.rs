@@ -1,5 +1,6 @@
 //! Ports: everything that is called. A provider says what it can do; each capability is one small trait.
 
+pub mod batch;
 pub mod context;
 pub mod count;
 pub mod decide;
@@ -16,6 +17,10 @@ pub mod speech;
 pub mod text;
 pub mod video;
 
+pub use batch::{
+    BatchAnswer, BatchEnd, BatchKind, BatchLimits, BatchProvider, BatchResult, BatchResults, BatchState,
+    Submission, Written,
+};
 pub use context::{CallContext, Permit};
 pub use count::CountProvider;
 pub use decide::{

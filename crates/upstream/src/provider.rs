@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::batch::BatchProvider;
 use crate::count::CountProvider;
 use crate::decide::DecideProvider;
 use crate::embed::EmbedProvider;
@@ -77,6 +78,11 @@ pub trait Provider: Send + Sync {
 
     /// Transcripts.
     fn transcriptions(&self) -> Option<&dyn TranscribeProvider> {
+        None
+    }
+
+    /// Many requests at once.
+    fn batches(&self) -> Option<&dyn BatchProvider> {
         None
     }
 

@@ -16,8 +16,8 @@ use tollgate_edge::RequestContext;
 use tollgate_jobs::{Handler, Jobs, Progress, Ran, Webhooks, Work};
 use tollgate_pipeline::Pipeline;
 use tollgate_storage::{
-    AccountStore, BatchStore, Compat, FilePurpose, Job, JobEnd, JobError, JobLease, KeptFile, KeyMode,
-    LineState, NewJobEvent, PriceStore, Settlement, StorageError, StorageErrorKind,
+    AccountStore, BatchLine, BatchStore, Compat, FilePurpose, Job, JobEnd, JobError, JobLease, KeptFile,
+    KeyMode, LineState, NewJobEvent, PriceStore, Settlement, StorageError, StorageErrorKind,
 };
 use tollgate_types::id::IdSource;
 use tollgate_types::usage::Outcome as CallOutcome;
@@ -27,6 +27,7 @@ use tollgate_types::{
 };
 
 use super::lines::{Line, Lines};
+use super::native::Handed;
 use super::order::{KIND, MESSAGES_KIND, Order, Outcome, opened, seal};
 use super::outputs::{self, NotBegun, Place, Told, line_of};
 use super::request::{Named, Reading};
@@ -37,6 +38,8 @@ use crate::responses::kept::unavailable;
 pub(super) const AT_ONCE: usize = 16;
 /// Lines of all accounts that run at once on a node.
 const AT_ONCE_TOGETHER: usize = 128;
+/// Batches of a node whose lines are handed over or read at once.
+const HANDED_AT_ONCE: usize = 2;
 /// How often a line is tried whose providers did not take it.
 const ATTEMPTS: u32 = 3;
 /// How long it waits between.
@@ -81,6 +84,8 @@ pub struct Batches {
 /// How many lines may run at once.
 pub struct LineRoom {
     together: Arc<Semaphore>,
+    /// Batches whose lines are being handed over or read, which are in memory then.
+    pub(super) handing: Semaphore,
     accounts: Mutex<HashMap<AccountId, Arc<Semaphore>>>,
 }
 
@@ -88,6 +93,7 @@ impl Default for LineRoom {
     fn default() -> Self {
         Self {
             together: Arc::new(Semaphore::new(AT_ONCE_TOGETHER)),
+            handing: Semaphore::new(HANDED_AT_ONCE),
             accounts: Mutex::default(),
         }
     }
@@ -105,7 +111,7 @@ impl LineRoom {
 
 /// Why no more lines are begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
+pub(super) enum Stop {
     /// There are none.
     End,
     Expired,
@@ -115,20 +121,20 @@ enum Stop {
 }
 
 /// What all lines of a batch have in common.
-struct Run<'w> {
-    job: &'w Job,
-    lease: JobLease,
-    order: &'w Order,
-    reading: Reading,
-    caller: Caller,
-    agreed: Prices,
+pub(super) struct Run<'w> {
+    pub(super) job: &'w Job,
+    pub(super) lease: JobLease,
+    pub(super) order: &'w Order,
+    pub(super) reading: Reading,
+    pub(super) caller: Caller,
+    pub(super) agreed: Prices,
     room: Arc<Semaphore>,
     /// Whether something has come of this run.
     has_gone_on: AtomicBool,
 }
 
 impl Run<'_> {
-    fn place<'p>(&'p self, number: u32, custom_id: &'p str) -> Place<'p> {
+    pub(super) fn place<'p>(&'p self, number: u32, custom_id: &'p str) -> Place<'p> {
         Place {
             batch: self.job,
             endpoint: self.order.endpoint,
@@ -162,7 +168,7 @@ impl Batches {
         Ok((caller, agreed.prices))
     }
 
-    fn stop(&self, work: &Work, order: &Order) -> Option<Stop> {
+    pub(super) fn stop(&self, work: &Work, order: &Order) -> Option<Stop> {
         if work.cancelled().is_cancelled() {
             Some(Stop::Cancelled)
         } else if self.clock.now() >= order.expires_at() {
@@ -190,7 +196,7 @@ impl Batches {
             while stop.is_none() && running.len() < AT_ONCE {
                 stop = self.stop(work, run.order);
                 if stop == Some(Stop::Cancelled) {
-                    work.tell(told(CANCELLING)).await?;
+                    self.tell_cancelling(work).await.map_err(|error| lost(&error))?;
                 }
                 if stop.is_some() {
                     break;
@@ -238,8 +244,13 @@ impl Batches {
             }
         };
         let sealed = self.sealed(job, &content)?;
-        let ended = line_of(job, number, state, sealed, settlement.as_ref());
-        self.store.end(run.lease, ended, self.clock.now()).await?;
+        self.ended(run, line_of(job, number, state, sealed, settlement.as_ref()))
+            .await
+    }
+
+    /// Writes down what has become of a line.
+    pub(super) async fn ended(&self, run: &Run<'_>, line: BatchLine) -> tollgate_storage::Result<()> {
+        self.store.end(run.lease, line, self.clock.now()).await?;
         match run.has_gone_on.swap(true, Ordering::Relaxed) {
             true => Ok(()),
             false => self.store.goes_on(run.lease).await,
@@ -281,11 +292,11 @@ impl Batches {
         }
     }
 
-    fn request(&self) -> RequestId {
+    pub(super) fn request(&self) -> RequestId {
         RequestId::from_u128(self.ids.next(self.clock.now()))
     }
 
-    fn sealed(&self, job: &Job, content: &[u8]) -> tollgate_storage::Result<Vec<u8>> {
+    pub(super) fn sealed(&self, job: &Job, content: &[u8]) -> tollgate_storage::Result<Vec<u8>> {
         let sealed = self.vault.seal(job.account, job.terms.id.as_u128(), content);
         sealed.map_err(|error| StorageError::new(StorageErrorKind::Corrupt, error.to_string()))
     }
@@ -372,7 +383,10 @@ impl Batches {
     ) -> Result<Ran, Error> {
         let job = work.job().clone();
         let finalizing_at = self.clock.now();
-        let cancelling_at = (stop == Stop::Cancelled).then_some(finalizing_at);
+        let cancelling_at = match stop {
+            Stop::Cancelled => self.told_at(&job, CANCELLING).await?.or(Some(finalizing_at)),
+            _ => None,
+        };
         let told = work.tell(Progress {
             phase: Some("finalizing".into()),
             ..told(FINALIZING)
@@ -478,20 +492,63 @@ impl Batches {
             room: self.room.of(job.account),
             has_gone_on: AtomicBool::new(false),
         };
-        let states = self.store.states(job.account, job.terms.id).await;
-        let states = states.map_err(|error| unavailable(&error))?;
-        let of = |wanted: LineState| {
-            let chosen = states.iter().filter(move |(_, state)| *state == wanted);
-            chosen.map(|(number, _)| *number).collect::<HashSet<u32>>()
-        };
-        let abandoned = self.end_abandoned(&run, &file, &of(LineState::Begun)).await;
-        abandoned.map_err(|error| unavailable(&error))?;
-        let begun = states.iter().map(|(number, _)| *number).collect();
-        let stop = self.lines(work, &run, &file, &begun).await;
-        match stop.map_err(|error| unavailable(&error))? {
-            Stop::Leaving => Ok(Ran::Later(Duration::ZERO)),
-            stop => self.finalize(work, &order, Some(&file), stop).await,
+        let (stop, pause) = self.all_lines(work, &run, &file).await?;
+        match (stop, pause) {
+            (Stop::Leaving, _) => Ok(Ran::Later(Duration::ZERO)),
+            (_, Some(pause)) => Ok(Ran::Later(pause)),
+            (stop, None) => self.finalize(work, &order, Some(&file), stop).await,
         }
+    }
+
+    /// Carries out all lines, by the provider's own batches or one by one: why no more are begun, and when there is more to do.
+    async fn all_lines(
+        &self,
+        work: &Work,
+        run: &Run<'_>,
+        file: &KeptFile,
+    ) -> Result<(Stop, Option<Duration>), Error> {
+        let states = self.store.states(run.job.account, run.job.terms.id).await;
+        let states = states.map_err(|error| unavailable(&error))?;
+        let mut begun: HashSet<u32> = states.iter().map(|(number, _)| *number).collect();
+        // What came of lines that were handed over can be asked for again.
+        let handed = Handed::of(work)?.lines();
+        let is_abandoned =
+            |(number, state): &&(u32, LineState)| *state == LineState::Begun && !handed.contains(number);
+        let abandoned = states.iter().filter(is_abandoned).map(|(number, _)| *number);
+        let abandoned = self.end_abandoned(run, file, &abandoned.collect()).await;
+        abandoned.map_err(|error| unavailable(&error))?;
+        let later = self.hand_over(work, run, file, &begun).await?;
+        let handed = Handed::of(work)?;
+        begun.extend(handed.lines());
+        let is_complete = begun.len() as u64 >= u64::from(run.order.total);
+        let stop = match self.stop(work, run.order) {
+            Some(Stop::Leaving) => return Ok((Stop::Leaving, None)),
+            // They are handed over later.
+            None if later.is_some() => Stop::End,
+            stop if is_complete && !handed.is_empty() => stop.unwrap_or(Stop::End),
+            _ => {
+                let stop = self.lines(work, run, file, &begun).await;
+                stop.map_err(|error| unavailable(&error))?
+            }
+        };
+        if stop == Stop::Cancelled {
+            self.tell_cancelling(work).await?;
+        }
+        let pause = match stop {
+            Stop::Leaving => None,
+            stop => self.follow(work, run, file, stop).await?,
+        };
+        let later = later.filter(|_| stop == Stop::End);
+        Ok((stop, pause.into_iter().chain(later).min()))
+    }
+
+    /// Tells once that nobody wants the batch any more.
+    async fn tell_cancelling(&self, work: &Work) -> Result<(), Error> {
+        if self.told_at(work.job(), CANCELLING).await?.is_some() {
+            return Ok(());
+        }
+        let told = work.tell(told(CANCELLING)).await;
+        told.map_err(|error| unavailable(&error))
     }
 
     /// When something was told of a batch.

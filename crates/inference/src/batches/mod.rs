@@ -4,6 +4,7 @@
 mod job;
 mod lines;
 mod messages;
+mod native;
 mod order;
 mod outputs;
 mod read;

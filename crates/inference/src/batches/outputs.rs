@@ -70,7 +70,7 @@ pub(super) fn failed(place: &Place<'_>, request: RequestId, error: &Error) -> Ve
 }
 
 /// The line of a request that was not begun.
-fn not_begun(place: &Place<'_>, why: NotBegun) -> Vec<u8> {
+pub(super) fn not_begun(place: &Place<'_>, why: NotBegun) -> Vec<u8> {
     let (code, message, name) = match why {
         NotBegun::Expired => (
             "batch_expired",

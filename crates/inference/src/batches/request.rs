@@ -8,11 +8,11 @@ use serde_json::value::RawValue;
 use tollgate_accounts::Caller;
 use tollgate_edge::RequestContext;
 use tollgate_formats::anthropic_messages::{Betas, Version};
-use tollgate_pipeline::{CallRequest, Pipeline, Routed};
+use tollgate_pipeline::{BatchAt, CallRequest, Pipeline, Routed};
 use tollgate_storage::Job;
 use tollgate_types::{Credits, Error, ErrorCode, Prices};
 
-use crate::admission::line_bound;
+use crate::admission::{admit, line_bound};
 use crate::{chat_completions, embeddings, messages};
 
 /// The longest name of a request, in characters.
@@ -228,6 +228,46 @@ impl Call {
         Ok((amount, demand.input_estimate().saturating_add(output)))
     }
 
+    /// Puts what a provider has answered in the place of what would be asked.
+    pub(super) fn answer_with(&mut self, at: &BatchAt, status: u16, body: Bytes) {
+        self.routed_mut().answer_with(at, status, body);
+    }
+
+    /// The call at the prices that were agreed as a line under this name for the batches of a provider. It is not made.
+    pub(super) async fn write(
+        mut self,
+        pipeline: &Arc<Pipeline>,
+        ctx: &RequestContext,
+        job: &Job,
+        agreed: Prices,
+        (provider, name): (&str, &str),
+    ) -> Result<tollgate_upstream::Written, Error> {
+        let routed = self.routed_mut();
+        if !routed.keep_at(provider) {
+            return Err(Error::internal("the provider does not take the request"));
+        }
+        routed.agree(job.price_version, agreed);
+        routed.as_line();
+        match self {
+            Call::Chat(call) | Call::Messages(call) => {
+                let (routed, request) = *call;
+                let admission = admit(pipeline, ctx, routed, request).await?;
+                pipeline.write_line(admission, name).await
+            }
+            Call::Embeddings(prepared) => {
+                let admission = admit(pipeline, ctx, prepared.routed, prepared.request).await?;
+                pipeline.write_line(admission, name).await
+            }
+        }
+    }
+
+    fn routed_mut(&mut self) -> &mut Routed {
+        match self {
+            Call::Chat(call) | Call::Messages(call) => &mut call.0,
+            Call::Embeddings(prepared) => &mut prepared.routed,
+        }
+    }
+
     /// Makes the call at the prices that were agreed: the body of its answer.
     pub(super) async fn make(
         mut self,
@@ -236,10 +276,7 @@ impl Call {
         job: &Job,
         agreed: Prices,
     ) -> Result<Bytes, Error> {
-        let routed = match &mut self {
-            Call::Chat(call) | Call::Messages(call) => &mut call.0,
-            Call::Embeddings(prepared) => &mut prepared.routed,
-        };
+        let routed = self.routed_mut();
         routed.agree(job.price_version, agreed);
         routed.as_line();
         match self {

@@ -17,10 +17,12 @@ use tollgate_types::decide::{State, StateMediaKind};
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, Format, RequestId};
 use tollgate_upstream::{
-    CallContext, CountProvider, DecideProvider, DecisionWay, LabelCall, LabelDraws, ListedModel, MediaKind,
-    Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamError,
+    BatchProvider, CallContext, CountProvider, DecideProvider, DecisionWay, LabelCall, LabelDraws,
+    ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply,
+    UpstreamError,
 };
 
+use super::batches::BatchServer;
 use super::{listing, stream};
 use crate::crossing::{self, not_in_format};
 use crate::deciding::ByText;
@@ -36,10 +38,11 @@ const COUNT_PATH: &str = "/messages/count_tokens";
 #[derive(Debug)]
 pub struct Anthropic {
     id: Arc<str>,
+    pub(super) batches: BatchServer,
     /// Marks the reasoning that comes from here.
     origin: String,
-    http: Arc<HttpClient>,
-    base: BaseUrl,
+    pub(super) http: Arc<HttpClient>,
+    pub(super) base: BaseUrl,
     messages: Versions,
     counts: Versions,
     models: Endpoint,
@@ -48,14 +51,18 @@ pub struct Anthropic {
 
 /// One path, by version of the format.
 #[derive(Debug)]
-struct Versions {
+pub(super) struct Versions {
     path: &'static str,
     older: Endpoint,
     newer: Endpoint,
 }
 
 impl Versions {
-    fn new(base: &BaseUrl, path: &'static str, credentials: &[Credential]) -> Result<Self, EndpointError> {
+    pub(super) fn new(
+        base: &BaseUrl,
+        path: &'static str,
+        credentials: &[Credential],
+    ) -> Result<Self, EndpointError> {
         Ok(Self {
             path,
             older: endpoint(base, path, Version::V2023_06_01, credentials)?,
@@ -63,7 +70,7 @@ impl Versions {
         })
     }
 
-    fn of(&self, version: Version) -> &Endpoint {
+    pub(super) fn of(&self, version: Version) -> &Endpoint {
         match version {
             Version::V2023_06_01 => &self.older,
             Version::V2026_10_21 => &self.newer,
@@ -96,6 +103,7 @@ impl Anthropic {
         Ok(Self {
             origin: origin_of(&id),
             id,
+            batches: BatchServer::new(base, credentials, http.clone())?,
             http,
             base: base.clone(),
             messages: Versions::new(base, PATH, credentials)?,
@@ -116,18 +124,18 @@ impl Anthropic {
     ) -> Result<Response, UpstreamError> {
         let timeouts = Timeouts::of(ctx);
         let (endpoint, body) = (to.of(version), RequestBody::from(body));
-        match self.previews(call, to.path)? {
+        match self.previews(&call.previews, to.path)? {
             None => self.http.post(endpoint, body, timeouts).await,
             Some(variant) => self.http.post_variant(endpoint, variant, body, timeouts).await,
         }
     }
 
     /// The previews that the caller asks for, as a header.
-    fn previews(&self, call: &TextCall, path: &str) -> Result<Option<Variant>, UpstreamError> {
-        if call.previews.is_empty() {
+    pub(super) fn previews(&self, names: &[&str], path: &str) -> Result<Option<Variant>, UpstreamError> {
+        if names.is_empty() {
             return Ok(None);
         }
-        let names = SecretString::from(call.previews.join(","));
+        let names = SecretString::from(names.join(","));
         let variant = Variant::new(&self.base, path).and_then(|mut variant| {
             variant.insert("anthropic-beta", &names)?;
             Ok(variant)
@@ -137,7 +145,7 @@ impl Anthropic {
     }
 
     /// The bytes for the upstream, and the version that they are in.
-    fn prepare(&self, call: &TextCall) -> Result<(Bytes, Version), UpstreamError> {
+    pub(super) fn prepare(&self, call: &TextCall) -> Result<(Bytes, Version), UpstreamError> {
         if !call.is_in(Format::Messages) {
             let mut request = crossing::common_form(call)?;
             drop_foreign_reasoning(&mut request, &self.origin);
@@ -174,6 +182,16 @@ impl Anthropic {
         response: Response,
     ) -> Result<TextReply, UpstreamError> {
         let body = response.whole(self.http.settings().body_limit).await?;
+        self.read_whole(ctx, call, body)
+    }
+
+    /// The answer that a body is.
+    pub(super) fn read_whole(
+        &self,
+        ctx: &CallContext,
+        call: &TextCall,
+        body: Bytes,
+    ) -> Result<TextReply, UpstreamError> {
         let no_answer = |what: &str| UpstreamError::protocol(format!("{what} ({} bytes)", body.len()));
         let head = inspect_response(&body, &self.origin)
             .map_err(|_| no_answer("the answer is not a JSON object"))?;
@@ -312,6 +330,10 @@ impl Provider for Anthropic {
     }
 
     fn counts(&self) -> Option<&dyn CountProvider> {
+        Some(self)
+    }
+
+    fn batches(&self) -> Option<&dyn BatchProvider> {
         Some(self)
     }
 

@@ -1,6 +1,7 @@
 //! Anthropic, in its own format. The caller's bytes are forwarded when they are in it, and written in it otherwise.
 
 mod adapter;
+mod batches;
 mod listing;
 mod stream;
 

@@ -14,6 +14,19 @@ pub(crate) struct RequestBody {
     rest: std::vec::IntoIter<Bytes>,
 }
 
+impl RequestBody {
+    /// All of it in one piece.
+    pub(crate) fn joined(self) -> Bytes {
+        match (self.next, self.rest.len()) {
+            (Some(only), 0) => only,
+            (first, _) => {
+                let pieces: Vec<Bytes> = first.into_iter().chain(self.rest).collect();
+                pieces.concat().into()
+            }
+        }
+    }
+}
+
 impl From<Bytes> for RequestBody {
     fn from(bytes: Bytes) -> Self {
         Self {

@@ -35,6 +35,17 @@ impl Form {
 
     /// A file.
     pub(crate) fn file(&mut self, name: &str, file_name: &str, source: &Source) {
+        self.file_of(name, file_name, &source.mime_type, [source.bytes.clone()]);
+    }
+
+    /// A file of these pieces.
+    pub(crate) fn file_of(
+        &mut self,
+        name: &str,
+        file_name: &str,
+        mime_type: &str,
+        content: impl IntoIterator<Item = Bytes>,
+    ) {
         let boundary = &self.boundary;
         let mut head = BytesMut::new();
         let disposition = format!("form-data; name=\"{name}\"; filename=\"{file_name}\"");
@@ -43,10 +54,10 @@ impl Form {
         );
         // A media type is a word; whatever could end the line is left out.
         let is_word = |byte: &u8| byte.is_ascii_graphic();
-        head.extend(source.mime_type.bytes().filter(is_word));
+        head.extend(mime_type.bytes().filter(is_word));
         head.put_slice(b"\r\n\r\n");
         self.pieces.push(head.freeze());
-        self.pieces.push(source.bytes.clone());
+        self.pieces.extend(content);
         self.pieces.push(Bytes::from_static(b"\r\n"));
     }
 

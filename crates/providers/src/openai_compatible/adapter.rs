@@ -13,11 +13,12 @@ use tollgate_formats::seal::origin_of;
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, Format};
 use tollgate_upstream::{
-    CallContext, DecideProvider, EmbedProvider, ImageCall, ListedModel, Maker, MediaKind, ModerationProvider,
-    Outline, Payload, Provider, SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply,
-    TranscribeProvider, UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall,
+    BatchProvider, CallContext, DecideProvider, EmbedProvider, ImageCall, ListedModel, Maker, MediaKind,
+    ModerationProvider, Outline, Payload, Provider, SpeechProvider, TextAnswer, TextCall, TextProvider,
+    TextReply, TranscribeProvider, UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall,
 };
 
+use super::batches::BatchServer;
 use super::decisions::DecisionsEndpoint;
 use super::embeddings::EmbeddingsEndpoint;
 use super::images::ImageMaker;
@@ -56,6 +57,7 @@ pub struct OpenAiCompatible {
     pub(super) transcriptions: Option<TranscriptionsEndpoint>,
     pub(super) decisions: DecisionsEndpoint,
     models: Endpoint,
+    pub(super) batches: Option<BatchServer>,
 }
 
 impl OpenAiCompatible {
@@ -78,6 +80,8 @@ impl OpenAiCompatible {
         let completions = completions.map(|row| Endpoint::new(base, row.path, credentials));
         let embeddings = preset.embeddings.as_ref();
         let embeddings = embeddings.map(|row| EmbeddingsEndpoint::new(row, base, credentials));
+        let batches = preset.batches.as_ref();
+        let batches = batches.map(|row| BatchServer::new(row, base, credentials, http.clone()));
         let moderations = preset.moderations_path;
         let moderations = moderations.map(|path| Moderations::new(base, path, credentials, http.clone()));
         let images = preset.images.as_ref();
@@ -105,11 +109,12 @@ impl OpenAiCompatible {
             chat: Endpoint::new(base, preset.chat_path, credentials)?,
             models: Endpoint::new(&listed_at, "/models", credentials)?,
             by_model: base.names_model().then(|| base.clone()),
+            batches: batches.transpose()?,
         })
     }
 
     /// What is sent, and where.
-    fn prepare(&self, call: &TextCall) -> Result<Prepared<'_>, UpstreamError> {
+    pub(super) fn prepare(&self, call: &TextCall) -> Result<Prepared<'_>, UpstreamError> {
         if let Some(prepared) = self.prepare_completion(call)? {
             return Ok(prepared);
         }
@@ -200,6 +205,18 @@ impl OpenAiCompatible {
     ) -> Result<TextReply, UpstreamError> {
         let is_html = response.media_type() == "text/html";
         let body = response.whole(self.http.settings().body_limit).await?;
+        self.read_whole(ctx, call, format, body, is_html)
+    }
+
+    /// The answer that a body is.
+    pub(super) fn read_whole(
+        &self,
+        ctx: &CallContext,
+        call: &TextCall,
+        format: Format,
+        body: bytes::Bytes,
+        is_html: bool,
+    ) -> Result<TextReply, UpstreamError> {
         let head = inspect_response(&body).map_err(|_| {
             let what = match (body.is_empty(), is_html) {
                 (true, _) => "the answer is empty",
@@ -381,6 +398,10 @@ impl Provider for OpenAiCompatible {
         self.transcriptions
             .as_ref()
             .map(|_| self as &dyn TranscribeProvider)
+    }
+
+    fn batches(&self) -> Option<&dyn BatchProvider> {
+        self.batches.as_ref().map(|_| self as &dyn BatchProvider)
     }
 
     async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {

@@ -47,6 +47,16 @@ impl OpenAiCompatible {
     ) -> Result<EmbedAnswer, UpstreamError> {
         let limit = self.http.settings().body_limit.saturating_mul(BODY_FACTOR);
         let body = response.whole(limit).await?;
+        self.read_vectors(ctx, head, body)
+    }
+
+    /// The answer that a body is.
+    pub(super) fn read_vectors(
+        &self,
+        ctx: &CallContext,
+        head: &EmbedHead<'_>,
+        body: Bytes,
+    ) -> Result<EmbedAnswer, UpstreamError> {
         let found = inspect_response(&body).map_err(|_| {
             UpstreamError::protocol(format!("the answer is not a JSON object ({} bytes)", body.len()))
         })?;
@@ -66,6 +76,34 @@ impl OpenAiCompatible {
             usage: found.report.usage,
             output_bytes: found.output_bytes,
         })
+    }
+}
+
+impl OpenAiCompatible {
+    /// Does something with what is known of a call.
+    pub(super) fn with_embed_head<T>(
+        &self,
+        call: &EmbedCall,
+        of: impl FnOnce(&'static Embeddings, &EmbedHead<'_>) -> Result<T, UpstreamError>,
+    ) -> Result<T, UpstreamError> {
+        let Some(EmbeddingsEndpoint { row, .. }) = &self.embeddings else {
+            return Err(UpstreamError::connect("the provider has no embeddings"));
+        };
+        match call.outline.as_ref().and_then(Outline::get::<EmbedHead<'static>>) {
+            Some(head) => of(row, head),
+            None => of(row, &validate(&call.body).map_err(|error| not_in_format(&error))?),
+        }
+    }
+
+    /// The bytes for the upstream.
+    pub(super) fn embed_body(&self, row: &Embeddings, call: &EmbedCall, head: &EmbedHead<'_>) -> Bytes {
+        let edits = RequestEdits {
+            model: &call.upstream_model,
+            remove: row.drops,
+            vendor_fields: row.vendor_fields,
+            dimensions_name: row.dimensions.filter(|name| *name != "dimensions"),
+        };
+        splice_request(&call.body, head, &edits)
     }
 }
 
@@ -98,13 +136,7 @@ impl EmbedProvider for OpenAiCompatible {
                 &looked_again
             }
         };
-        let edits = RequestEdits {
-            model: &call.upstream_model,
-            remove: row.drops,
-            vendor_fields: row.vendor_fields,
-            dimensions_name: row.dimensions.filter(|name| *name != "dimensions"),
-        };
-        let body = splice_request(&call.body, head, &edits);
+        let body = self.embed_body(row, call, head);
         let timeouts = Timeouts::of(ctx);
         let model = &call.upstream_model;
         let response = self

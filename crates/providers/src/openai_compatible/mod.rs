@@ -2,6 +2,7 @@
 //! on; the answer's bytes come back the same way.
 
 mod adapter;
+mod batches;
 mod completions;
 mod decisions;
 mod embeddings;

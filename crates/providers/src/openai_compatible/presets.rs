@@ -173,6 +173,17 @@ pub struct Decisions {
     pub source: &'static str,
 }
 
+/// The batches of a provider, in OpenAI's shape.
+#[derive(Clone, Copy, Debug)]
+pub struct Batches {
+    /// Most requests of one.
+    pub most_requests: u32,
+    /// Most bytes of its file.
+    pub most_bytes: u64,
+    /// Where this is from.
+    pub source: &'static str,
+}
+
 /// A provider that speaks the format of chat completions, and how it differs from OpenAI.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
@@ -200,6 +211,8 @@ pub struct Preset {
     pub videos: Option<Videos>,
     /// Its speech and transcripts, when it has any.
     pub audio: Option<Audio>,
+    /// Its batches, when it has any in OpenAI's shape.
+    pub batches: Option<Batches>,
     /// How its models are brought to decide.
     pub decisions: Decisions,
     /// Whether a key is needed.
@@ -329,6 +342,7 @@ const USUAL: Preset = Preset {
     images: None,
     videos: None,
     audio: None,
+    batches: None,
     decisions: COUNTED,
     key: Key::Optional,
     auth: Auth::Bearer,
@@ -395,6 +409,11 @@ pub const PRESETS: &[Preset] = &[
         audio: Some(Audio {
             source: "https://platform.openai.com/docs/api-reference/audio",
             ..AUDIO
+        }),
+        batches: Some(Batches {
+            most_requests: 50_000,
+            most_bytes: 200_000_000,
+            source: "https://platform.openai.com/docs/api-reference/batch",
         }),
         decisions: Decisions {
             questions: Some(Questions {

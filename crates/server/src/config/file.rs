@@ -234,6 +234,8 @@ pub struct ProviderSection {
     pub session_token_env: Option<String>,
     /// The folder with the workflows that are its models, for presets that have workflows.
     pub workflows: Option<String>,
+    /// Who carries batches out: the gateway, request by request, or the provider, for presets that have batches.
+    pub batches: Option<BatchesSetting>,
     /// The price of its models that have no other. Without it such models are not offered.
     pub default_price: Option<PricesEntry>,
     /// Whether it is used.
@@ -479,6 +481,28 @@ impl Default for PaymentsSection {
             webhook_secret_env: "STRIPE_WEBHOOK_SECRET".to_owned(),
             webhook_secret_file: None,
             base_url: None,
+        }
+    }
+}
+
+/// Who carries batches out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", try_from = "String")]
+pub enum BatchesSetting {
+    /// The gateway, which makes each request of them.
+    Gateway,
+    /// The provider, which is given them.
+    Native,
+}
+
+impl TryFrom<String> for BatchesSetting {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        match name.as_str() {
+            "gateway" => Ok(BatchesSetting::Gateway),
+            "native" => Ok(BatchesSetting::Native),
+            _ => Err(format!("`batches` is `gateway` or `native`, and not `{name}`")),
         }
     }
 }

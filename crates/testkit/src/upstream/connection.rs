@@ -145,6 +145,9 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
             None,
         );
     }
+    if let Some(reply) = script.batches_reply(request) {
+        return (reply, None);
+    }
     if let Some(reply) = script.media_reply(request) {
         return (reply, None);
     }

@@ -9,6 +9,7 @@
 
 mod answer;
 mod audio;
+mod batches;
 mod chat_request;
 mod completion;
 mod composed;
@@ -54,6 +55,7 @@ use tokio::time::{Instant, timeout_at};
 
 pub use answer::{Answer, Usage, UsagePlace};
 pub use audio::{HEARD_SECONDS, sound};
+pub use batches::{BATCH_TOKENS, BatchFault, Batched};
 pub use decisions::DecisionFault;
 pub use delivery::{At, Framing, How, LineEnd, Writes};
 pub use embeddings::vector;
@@ -188,6 +190,31 @@ impl FakeUpstream {
     /// How many submissions came to makers of pictures and films, taken or not.
     pub fn media_submissions(&self) -> u64 {
         self.script.state().makers.submissions
+    }
+
+    /// Says what becomes of the next submission of many requests at once.
+    pub fn push_for_batches(&self, fault: BatchFault) {
+        self.script.change(|state| state.batches.faults.push_back(fault));
+    }
+
+    /// Sets how often many requests are asked for until they have ended.
+    pub fn set_batch_polls(&self, polls: u32) {
+        self.script.change(|state| state.batches.polls = polls);
+    }
+
+    /// Everything that was submitted as many requests at once, and taken.
+    pub fn batches(&self) -> Vec<Batched> {
+        self.script.state().batches.made.clone()
+    }
+
+    /// How many such submissions came, taken or not.
+    pub fn batch_submissions(&self) -> u64 {
+        self.script.state().batches.submissions
+    }
+
+    /// Files of such submissions that nobody has deleted.
+    pub fn batch_files(&self) -> usize {
+        self.script.state().batches.files.len()
     }
 
     /// Sets the reply for when nothing else is scripted.

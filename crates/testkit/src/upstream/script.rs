@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::batches::Batches;
 use super::chat_request::ChatRequest;
 use super::counts;
 use super::decisions::Decisions;
@@ -41,6 +42,7 @@ pub(super) struct State {
     pub stripe: Option<StripeServer>,
     pub makers: Makers,
     pub decisions: Decisions,
+    pub batches: Batches,
     pub keep_requests: bool,
     /// What stands before an echo.
     pub preface: &'static str,
@@ -69,6 +71,7 @@ impl Script {
             stripe: None,
             makers: Makers::new(),
             decisions: Decisions::default(),
+            batches: Batches::default(),
             keep_requests: true,
             preface: "You said: ",
             requests: Vec::new(),
@@ -214,6 +217,11 @@ impl Script {
     /// The reply of a maker of pictures or films, when the request is for one.
     pub fn media_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
         self.change(|state| state.makers.reply(request))
+    }
+
+    /// The reply to a request about many requests at once.
+    pub fn batches_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
+        self.change(|state| state.batches.reply(request))
     }
 
     /// The reply to a request that wants a decision.

@@ -3,6 +3,7 @@
 mod crash;
 mod ends;
 mod messages;
+mod native;
 mod operators;
 
 use std::collections::BTreeMap;
