@@ -181,7 +181,7 @@ fn refused(answer: &GatewayAnswer) -> Unanswered {
     };
     let is_of_model = member("param") == Some("model");
     match answer.status {
-        401 | 402 | 403 | 404 | 405 => Unanswered::ForAll(what),
+        401..=405 => Unanswered::ForAll(what),
         400 if is_of_model => Unanswered::ForAll(what),
         _ => Unanswered::Alone(what),
     }
