@@ -42,8 +42,9 @@ pub struct ProviderConfig {
     pub identity: Option<Identity>,
     /// The folder with the workflows that are its models, for presets that have workflows.
     pub workflows: Option<PathBuf>,
-    /// Whether batches are carried out by its own, for presets that have some.
-    pub native_batches: bool,
+    /// Whether batches are carried out by its own, for presets that have some; when it is not said, those of the makers
+    /// themselves are, and those of servers at a `base_url` are not.
+    pub native_batches: Option<bool>,
     /// More headers for every request, such as an organisation or a project. Their values are secrets, too.
     pub headers: Vec<(String, SecretString)>,
 }
@@ -61,9 +62,14 @@ impl ProviderConfig {
             project: None,
             identity: None,
             workflows: None,
-            native_batches: false,
+            native_batches: None,
             headers: Vec::new(),
         }
+    }
+
+    /// Whether batches go to those of the provider, should it have some.
+    fn uses_batches(&self) -> bool {
+        self.native_batches.unwrap_or(self.base_url.is_none())
     }
 }
 
@@ -182,7 +188,10 @@ fn meaningless(adapter: &dyn Adapter, name: &str, config: &ProviderConfig) -> Op
         ("credentials", config.identity.is_some() && !is_shown_tokens),
         ("workflows", config.workflows.is_some() && name != comfyui::PRESET),
         ("api_key", config.api_key.is_some() && is_shown_tokens),
-        ("batches", config.native_batches && !adapter.has_batches(name)),
+        (
+            "batches",
+            config.native_batches == Some(true) && !adapter.has_batches(name),
+        ),
     ];
     let found = settings.into_iter().find(|(_, is_meaningless)| *is_meaningless);
     found.map(|(setting, _)| setting)
@@ -299,7 +308,7 @@ impl Adapter for Compatible {
             let credentials = credentials(preset.auth, config)?;
             let name = config.name.clone();
             let provider = OpenAiCompatible::new(name, preset, &base, &credentials, http.clone())?;
-            Ok(provider.with_batches(config.native_batches))
+            Ok(provider.with_batches(config.uses_batches()))
         };
         if let (Key::Required(variable), None, None) = (preset.key, &config.api_key, &config.base_url) {
             let message = format!(
@@ -402,7 +411,7 @@ impl Adapter for Messages {
         let auth = Auth::Header("x-api-key");
         let (base, credentials) = native(config, anthropic::BASE_URL, anthropic::KEY_VARIABLE, auth)?;
         let provider = Anthropic::new(config.name.clone(), &base, &credentials, http.clone());
-        let provider = provider.map(|provider| provider.with_batches(config.native_batches));
+        let provider = provider.map(|provider| provider.with_batches(config.uses_batches()));
         Ok(Arc::new(provider.map_err(|error| wrong(config, error))?))
     }
 }

@@ -166,7 +166,7 @@ fn configured(
             project: config.project_of(name, section),
             identity: config.identity_of(name, section)?,
             workflows: section.workflows.as_ref().map(PathBuf::from),
-            native_batches: section.batches == Some(BatchesSetting::Native),
+            native_batches: section.batches.map(|who| who == BatchesSetting::Native),
             ..ProviderConfig::named(name.as_str())
         };
         enabled.push(build(block, section.default_price.clone(), http)?);

@@ -34,6 +34,34 @@ fn blocks_become_providers_of_their_name() {
     }
 }
 
+/// A call costs the list price, and a batch brings in less: makers are given them, and who else speaks like a maker may have none.
+#[test]
+fn batches_go_to_their_makers_unless_it_is_said_otherwise() {
+    for (preset, base_url, said, expected) in [
+        ("openai", None, None, true),
+        ("openai", None, Some(false), false),
+        ("openai", Some("http://10.0.0.7:8000/v1"), None, false),
+        ("openai", Some("http://10.0.0.7:8000/v1"), Some(true), true),
+        ("anthropic", None, None, true),
+        ("anthropic", None, Some(false), false),
+        ("anthropic", Some("http://10.0.0.7:8000"), None, false),
+        ("openrouter", None, None, false),
+    ] {
+        let config = ProviderConfig {
+            native_batches: said,
+            ..block(preset, None, base_url, Some("k"))
+        };
+        let provider = built(&config).unwrap();
+        let is_wanted = provider.batches().is_some_and(|batches| batches.is_wanted());
+        assert_eq!(is_wanted, expected, "{preset} {base_url:?} {said:?}");
+    }
+    let senseless = ProviderConfig {
+        native_batches: Some(true),
+        ..block("openrouter", None, None, Some("k"))
+    };
+    assert!(built(&senseless).err().unwrap().contains("`batches`"));
+}
+
 #[test]
 fn mistakes_name_the_block_and_what_to_do() {
     for (config, parts) in [
