@@ -7,18 +7,19 @@ use tokio::time::{Instant, sleep};
 /// How long anything may take. It ends what hangs; no test is judged by how fast it is.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Between two looks.
-const INTERVAL: Duration = Duration::from_millis(10);
+/// Between two looks: the longer it takes, the more seldom, so that looks stay below the limits of the API.
+const INTERVALS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
 /// Asks again and again until the condition holds. Only for what another process does without telling.
 ///
 /// # Panics
 /// When it does not hold within a minute; `what` is in the message.
 pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
+    let start = Instant::now();
     while !condition().await {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        sleep(INTERVAL).await;
+        let waited = start.elapsed();
+        assert!(waited < DEADLINE, "waited in vain: {what}");
+        sleep((waited / 20).clamp(INTERVALS.0, INTERVALS.1)).await;
     }
 }
 
