@@ -106,6 +106,7 @@ async fn killed(storage: Storage, count: usize) {
     let jobs = scene.all_ended().await;
     assert_eq!(jobs.len(), count, "none is lost");
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
+    let mut by_phase: BTreeMap<(usize, String), usize> = BTreeMap::new();
     let mut charged = 0;
     for job in jobs {
         let status = job["status"].as_str().unwrap().to_owned();
@@ -122,9 +123,15 @@ async fn killed(storage: Storage, count: usize) {
             ),
             other => panic!("{other}: {job}"),
         }
+        let id = job["job_id"].as_str().unwrap();
+        let round = ids.iter().position(|known| known == id).unwrap() / (count / 5);
+        by_phase
+            .entry((round, status.clone()))
+            .and_modify(|jobs| *jobs += 1)
+            .or_insert(1);
         *outcomes.entry(status).or_default() += 1;
     }
-    println!("{outcomes:?}");
+    println!("by the phase in which the process died: {by_phase:?}");
     assert!(
         outcomes
             .get("completed")
