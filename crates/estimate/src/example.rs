@@ -37,6 +37,7 @@ pub enum Truth {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Example {
     /// Its type.
+    #[serde(rename = "type")]
     pub kind: AnswerKind,
     /// How probable each option was said to be.
     pub probabilities: Vec<f64>,

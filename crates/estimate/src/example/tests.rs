@@ -73,11 +73,11 @@ fn what_is_not_said_follows() {
 
 #[test]
 fn an_example_is_a_line_of_json() {
-    let line = r#"{"kind":"noul","probabilities":[0.9,0.1],"truth":0}"#;
+    let line = r#"{"type":"noul","probabilities":[0.9,0.1],"truth":0}"#;
     let read: Example = serde_json::from_str(line).unwrap();
     assert_eq!(read, example(AnswerKind::Noul, &[0.9, 0.1], Truth::Option(0)));
     assert_eq!(serde_json::to_string(&read).unwrap(), line);
-    let soft = r#"{"kind":"score","probabilities":[0.9,0.1],"truth":[0.5,0.5],"abstain":[0.1,false],"confidence":0.5,"group":"a"}"#;
+    let soft = r#"{"type":"score","probabilities":[0.9,0.1],"truth":[0.5,0.5],"abstain":[0.1,false],"confidence":0.5,"group":"a"}"#;
     let read: Example = serde_json::from_str(soft).unwrap();
     assert_eq!(serde_json::to_string(&read).unwrap(), soft);
 }

@@ -120,7 +120,7 @@ fn people_get_a_table_a_diagram_and_what_a_profile_is_fitted_to() {
     assert_eq!(fit["examples"].as_array().unwrap().len(), 203, "{fit}");
     let first = &fit["examples"][1];
     assert_eq!(
-        (&first["kind"], &first["truth"]),
+        (&first["type"], &first["truth"]),
         (&json!("choice"), &json!(0)),
         "{first}"
     );

@@ -214,6 +214,29 @@ mod tests {
         Ok(read.remove(3))
     }
 
+    /// `tollgate decisions eval --fit` writes them so.
+    #[test]
+    fn examples_are_read_as_evaluations_write_them() {
+        for (kind, truth) in [
+            (AnswerKind::Noul, Truth::Option(1)),
+            (AnswerKind::Choice, Truth::Option(0)),
+            (AnswerKind::Score, Truth::Soft(vec![0.5, 0.5])),
+            (AnswerKind::Tool, Truth::Option(1)),
+        ] {
+            let written = Example {
+                kind,
+                probabilities: vec![0.25, 0.75],
+                truth,
+                abstain: Some((0.1, false)),
+                confidence: Some(0.5),
+                group: Some("a set".to_owned()),
+            };
+            let known = read(&serde_json::to_value(&written).unwrap()).unwrap();
+            let expected = (kind, written.probabilities, written.truth);
+            assert_eq!((known.kind, known.probabilities, known.truth), expected);
+        }
+    }
+
     #[test]
     fn examples_may_look_like_answers() {
         let named = json!({"billing": 0.7, "tech": 0.3});
