@@ -21,12 +21,13 @@ use tollgate_edge::{AccessLog, Idempotency, OperatorGate, PublicUrl, Shell};
 use tollgate_inference::Inference;
 use tollgate_inference::decisions::Calibrations;
 use tollgate_media::MediaRoom;
+use tollgate_providers::HttpClient;
 use tollgate_storage::{Grant, LotKind, LotTerms};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
 
 use crate::admin::{self, AdminApi, SettingsFile};
-use crate::assemble::{assemble, http_client};
+use crate::assemble::{Assembled, assemble, http_client};
 use crate::config::file::AccessLogSetting;
 use crate::config::{Config, Flags, StorageUrl};
 use crate::control::socket;
@@ -68,13 +69,7 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     let http = http_client(&config);
     let assembled = assemble(&config, &http).await?;
     let domains = Arc::new(wiring::serving_domains(&config).await?);
-    secrets::make_private_dir(&config.data)?;
-    self_test::prove(&domains).await?;
-    let services = wiring::services(&config, domains.clone(), http, domains.files.clone());
-    let services = Arc::new(services);
-    reload::install(&services, assembled).await?;
-    chores::sweep(&domains).await;
-    chores::recall_preferences(&domains, &services.pipeline).await;
+    let services = begin(&config, &domains, http, assembled).await?;
 
     let listener = TcpListener::bind(config.listen).await.with_context(|| {
         format!(
@@ -121,6 +116,23 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
         let _ = std::fs::remove_file(socket::path(home));
     }
     Ok(())
+}
+
+/// What any process is made of, once its storage is open: proved, with what is configured in force, and what is due cleared away.
+pub(crate) async fn begin(
+    config: &Config,
+    domains: &Arc<Domains>,
+    http: Arc<HttpClient>,
+    assembled: Assembled,
+) -> Result<Arc<Services>> {
+    secrets::make_private_dir(&config.data)?;
+    self_test::prove(domains).await?;
+    let services = wiring::services(config, domains.clone(), http, domains.files.clone());
+    let services = Arc::new(services);
+    reload::install(&services, assembled).await?;
+    chores::sweep(domains).await;
+    chores::recall_preferences(domains, &services.pipeline).await;
+    Ok(services)
 }
 
 /// Waits for the signal; then says "not ready" while load balancers notice, and connections are still taken.

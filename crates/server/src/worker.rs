@@ -16,10 +16,10 @@ use crate::assemble::{assemble, http_client};
 use crate::config::file::MediaStoreSetting;
 use crate::config::{Config, ConfigError, Flags, StorageUrl};
 use crate::router::{Health, health};
-use crate::serve::{HASTY_STOP, bind_admin};
+use crate::serve::{HASTY_STOP, begin, bind_admin};
 use crate::shutdown::StopSignals;
 use crate::wiring::Services;
-use crate::{background, chores, media, reload, secrets, self_test, telemetry, wiring};
+use crate::{background, chores, media, telemetry, wiring};
 
 /// Whether these settings can have a worker of its own.
 pub fn check(config: &Config) -> Result<(), ConfigError> {
@@ -51,13 +51,7 @@ async fn work(flags: &Flags, config: Config) -> Result<()> {
     let http = http_client(&config);
     let assembled = assemble(&config, &http).await?;
     let domains = Arc::new(wiring::working_domains(&config).await?);
-    secrets::make_private_dir(&config.data)?;
-    self_test::prove(&domains).await?;
-    let services = wiring::services(&config, domains.clone(), http, domains.files.clone());
-    let services = Arc::new(services);
-    reload::install(&services, assembled).await?;
-    chores::sweep(&domains).await;
-    chores::recall_preferences(&domains, &services.pipeline).await;
+    let services = begin(&config, &domains, http, assembled).await?;
 
     if config.file.media.store == MediaStoreSetting::Files {
         let folder = config.data.join(media::FOLDER);
