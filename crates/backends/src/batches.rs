@@ -14,10 +14,15 @@ pub(crate) const BEGIN: &str = "INSERT INTO batch_line (account_id, batch_id, nu
 pub(crate) const IS_LEASED: &str = "SELECT 1 FROM job \
     WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress'";
 pub(crate) const END: &str = "UPDATE batch_line SET state = $6, content = $7, usage = $8, charge = $9, overrun = $10, \
-    updated_at = $11 WHERE account_id = $1 AND batch_id = $2 AND number = $5 AND state = 'begun' AND EXISTS (SELECT 1 FROM job \
+    held = $11, updated_at = $12 WHERE account_id = $1 AND batch_id = $2 AND number = $5 AND state = 'begun' AND EXISTS (SELECT 1 FROM job \
     WHERE job.account_id = $1 AND job.id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress')";
 pub(crate) const GOES_ON: &str = "UPDATE job SET deaths = 0 \
     WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress'";
+pub(crate) const FREED: &str = "SELECT CAST(COALESCE(sum(held - charge), 0) AS BIGINT) AS freed FROM batch_line \
+    WHERE account_id = $1 AND batch_id = $2 AND state <> 'begun' AND held > charge";
+/// What lines made is not read.
+pub(crate) const CHARGED: &str = "SELECT number, hold_id, state, substr(content, 1, 0) AS content, price_version, usage, \
+    charge, overrun, held FROM batch_line WHERE account_id = $1 AND hold_id = $2 ORDER BY batch_id, number";
 pub(crate) const COUNTS: &str = "SELECT state, count(*) AS count FROM batch_line \
     WHERE account_id = $1 AND batch_id = $2 GROUP BY state";
 pub(crate) const STATES: &str =
@@ -27,7 +32,9 @@ pub(crate) const LINES: &str = "SELECT * FROM batch_line WHERE account_id = $1 A
 
 /// Every statement of this file.
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[BEGIN, IS_LEASED, END, GOES_ON, COUNTS, STATES, LINES];
+pub(crate) const STATEMENTS: &[&str] = &[
+    BEGIN, IS_LEASED, END, GOES_ON, FREED, CHARGED, COUNTS, STATES, LINES,
+];
 
 /// Binds the end of a line to [`END`].
 macro_rules! bind_line_end {
@@ -39,6 +46,7 @@ macro_rules! bind_line_end {
             .bind($crate::jobs::usage_column(&$line.usage))
             .bind($line.charge.nanos())
             .bind($line.overrun.nanos())
+            .bind($line.held.nanos())
             .bind($at.as_micros())
     };
 }
@@ -66,6 +74,7 @@ pub(crate) struct LineColumns {
     usage: String,
     charge: i64,
     overrun: i64,
+    held: i64,
 }
 
 impl TryFrom<LineColumns> for BatchLine {
@@ -81,6 +90,7 @@ impl TryFrom<LineColumns> for BatchLine {
             usage: usage_from(&columns.usage)?,
             charge: Credits::from_nanos(columns.charge),
             overrun: Credits::from_nanos(columns.overrun),
+            held: Credits::from_nanos(columns.held),
         })
     }
 }

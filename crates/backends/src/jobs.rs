@@ -82,6 +82,9 @@ pub(crate) const END_QUEUED: &str = "UPDATE job SET status = $3, charge = 0, ove
     WHERE account_id = $1 AND id = $2 AND status = 'queued' RETURNING *";
 pub(crate) const REQUEST_CANCEL: &str = "UPDATE job SET cancel_requested = 1 WHERE account_id = $1 AND id = $2 \
     AND status = 'in_progress' RETURNING *";
+/// The hold of a job, for whoever carries it out.
+pub(crate) const HOLD_OF: &str = "SELECT hold_id FROM job \
+    WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress'";
 pub(crate) const OVERDUE: &str = "SELECT account_id, id FROM job WHERE status = 'queued' AND start_by <= $1 \
     ORDER BY start_by LIMIT $2";
 pub(crate) const ENDED: &str = "SELECT account_id, id FROM job WHERE completed_at < $1 \
@@ -115,6 +118,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     FINISH,
     END_QUEUED,
     REQUEST_CANCEL,
+    HOLD_OF,
     OVERDUE,
     ENDED,
     FORGET[0],

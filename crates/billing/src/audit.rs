@@ -164,6 +164,13 @@ impl Call {
             .map(|transfer| nanos(transfer.amount))
             .sum()
     }
+
+    /// What went back to credits before the hold was resolved.
+    fn moved_early(&self) -> i128 {
+        let early = |transfer: &&TransferRow| matches!(transfer.leg, Leg::ReleaseEarly(_));
+        let early = self.legs.iter().filter(early);
+        early.map(|transfer| nanos(transfer.amount)).sum()
+    }
 }
 
 impl Audit {
@@ -231,7 +238,7 @@ impl Audit {
         self.report.calls += 1;
         self.report.estimated += u64::from(row.estimated);
         self.report.charged += split.charge;
-        let released = call.moved(Leg::Release) + call.moved(Leg::ReleaseLease);
+        let released = call.moved(Leg::Release) + call.moved(Leg::ReleaseLease) + call.moved_early();
         let lost = call.moved(Leg::Overrun) + call.moved(Leg::CrashLoss);
         let unused = call.moved(Leg::ReleaseAllowance) + call.moved(Leg::ReleaseBreakage);
         self.compare(

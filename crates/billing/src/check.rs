@@ -159,6 +159,8 @@ struct HoldLegs {
     included: Option<i128>,
     returned: Option<i128>,
     broken: Option<i128>,
+    /// What went back to credits before it was resolved.
+    early: Option<i128>,
 }
 
 impl HoldLegs {
@@ -358,20 +360,23 @@ impl Auditor {
         };
         let (settled, released) = (legs.settled().unwrap_or(0), legs.released().unwrap_or(0));
         let resolved = legs.settled().is_some() || legs.released().is_some();
+        let early = legs.early.unwrap_or(0);
         let open = self.book.open.get(&id).copied();
         match open {
             Some(_) if resolved => self.fault("I3", format!("hold {id} is resolved and still open")),
-            Some(amount) if amount != held => {
+            Some(amount) if amount != held - early => {
                 self.fault(
                     "I4",
-                    format!("hold {id} stands at {amount}, {held} were moved into it"),
+                    format!("hold {id} stands at {amount}, {held} were moved into it and {early} out of it"),
                 );
             }
-            None if !resolved => self.fault("I3", format!("hold {id} is neither open nor resolved")),
-            None if settled + released != held => {
+            None if !resolved && early != held => {
+                self.fault("I3", format!("hold {id} is neither open nor resolved"))
+            }
+            None if settled + released + early != held => {
                 self.fault(
                     "I4",
-                    format!("hold {id}: {settled} settled and {released} released do not make {held}"),
+                    format!("hold {id}: {settled} settled, {released} released and {early} released early do not make {held}"),
                 );
             }
             _ => {}
@@ -543,6 +548,10 @@ impl Auditor {
             Leg::Settle => &mut legs.paid,
             Leg::Release | Leg::ReleaseLease => &mut legs.released,
             Leg::Overrun | Leg::CrashLoss => &mut legs.overrun,
+            Leg::ReleaseEarly(_) => {
+                *legs.early.get_or_insert(0) += amount;
+                return;
+            }
             Leg::HoldAllowance => &mut legs.allowance,
             Leg::SettleIncluded => &mut legs.included,
             Leg::ReleaseAllowance => &mut legs.returned,

@@ -72,7 +72,7 @@ fn sign(leg: Leg) -> i128 {
 fn position(sums: &[LegSum]) -> Position {
     let held = |leg: Leg| match leg {
         Leg::Hold => 1,
-        Leg::Settle | Leg::Release => -1,
+        Leg::Settle | Leg::Release | Leg::ReleaseEarly(_) => -1,
         _ => 0,
     };
     let total = |of: &dyn Fn(Leg) -> i128| {

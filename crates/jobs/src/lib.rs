@@ -16,7 +16,7 @@ use tollgate_storage::{
     HoldOutcome, Job, JobAdvance, JobCancel, JobEnd, JobEvent, JobFilter, JobLease, JobNews, JobSearch,
     JobStore, NewHold, NewJob, Resolution, Result,
 };
-use tollgate_types::{AccountId, JobId, Timestamp};
+use tollgate_types::{AccountId, Credits, JobId, Timestamp};
 
 pub use handler::{Handler, Heard, Progress, Ran, Work};
 pub use webhooks::{JobRenderer, Record, Webhooks};
@@ -133,6 +133,11 @@ impl Jobs {
                 self.watch.tell_all();
             }
         }
+    }
+
+    /// [`JobStore::shrink_hold`].
+    pub async fn shrink_hold(&self, lease: JobLease, needed: Credits, at: Timestamp) -> Result<Credits> {
+        self.store.shrink_hold(lease, needed, at).await
     }
 
     async fn advance(&self, lease: JobLease, advance: JobAdvance, at: Timestamp) -> Result<()> {

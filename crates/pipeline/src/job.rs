@@ -101,6 +101,8 @@ impl Routed {
 #[derive(Default)]
 pub struct Settled {
     settlement: Mutex<Option<Settlement>>,
+    /// The most that the call could cost.
+    bound: Mutex<Credits>,
     there: Notify,
 }
 
@@ -111,6 +113,11 @@ impl Settled {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// What was asked for of the hold that there is; zero when the call did not come so far.
+    pub fn bound(&self) -> Credits {
+        *self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The settlement, when it is there.
@@ -224,6 +231,7 @@ impl LedgerStore for Accepting {
 impl LedgerStore for CarryingOut {
     /// The hold that there is, if it is enough.
     async fn hold(&self, hold: NewHold) -> Result<HoldOutcome> {
+        *self.settled.bound.lock().unwrap_or_else(PoisonError::into_inner) = hold.amount;
         Ok(match hold.amount <= self.held {
             true => HoldOutcome::Held {
                 available: Credits::ZERO,

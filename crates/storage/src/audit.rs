@@ -215,11 +215,36 @@ pub enum Leg {
     ReleaseLease,
     /// `expense:crash_loss → revenue:usage`: the lease was gone when the call was reported.
     CrashLoss,
+    /// `hold → credits` while the job of the hold goes on, by its number from 0: what it cannot cost any more.
+    ReleaseEarly(u8),
 }
 
+/// How often a hold gives something back before it is resolved.
+pub const MOST_EARLY: u8 = 16;
+/// The number in storage of the first time.
+const FIRST_EARLY: i16 = 100;
+const EARLY: [&str; MOST_EARLY as usize] = [
+    "release_early_1",
+    "release_early_2",
+    "release_early_3",
+    "release_early_4",
+    "release_early_5",
+    "release_early_6",
+    "release_early_7",
+    "release_early_8",
+    "release_early_9",
+    "release_early_10",
+    "release_early_11",
+    "release_early_12",
+    "release_early_13",
+    "release_early_14",
+    "release_early_15",
+    "release_early_16",
+];
+
 impl Leg {
-    /// Every step.
-    pub const ALL: [Leg; 22] = [
+    /// Every step that is taken once.
+    const ONCE: [Leg; 22] = [
         Leg::Grant,
         Leg::Hold,
         Leg::Settle,
@@ -244,9 +269,17 @@ impl Leg {
         Leg::CrashLoss,
     ];
 
+    /// Every step.
+    pub fn all() -> impl Iterator<Item = Leg> {
+        Leg::ONCE
+            .into_iter()
+            .chain((0..MOST_EARLY).map(Leg::ReleaseEarly))
+    }
+
     /// The name that people read.
-    pub const fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
+            Leg::ReleaseEarly(number) => EARLY.get(usize::from(number)).copied().unwrap_or("release_early"),
             Leg::Grant => "grant",
             Leg::Hold => "hold",
             Leg::Settle => "settle",
@@ -274,7 +307,7 @@ impl Leg {
 
     /// The step with this name.
     pub fn parse(name: &str) -> Option<Self> {
-        Leg::ALL.into_iter().find(|leg| leg.as_str() == name)
+        Leg::all().find(|leg| leg.as_str() == name)
     }
 
     /// The number used in storage.
@@ -302,12 +335,13 @@ impl Leg {
             Leg::HoldLease => 19,
             Leg::ReleaseLease => 20,
             Leg::CrashLoss => 21,
+            Leg::ReleaseEarly(number) => FIRST_EARLY + number as i16,
         }
     }
 
     /// The step with this number.
     pub fn from_i16(number: i16) -> Option<Self> {
-        Leg::ALL.into_iter().find(|leg| leg.as_i16() == number)
+        Leg::all().find(|leg| leg.as_i16() == number)
     }
 
     /// Where the amount comes from and where it goes.
@@ -316,7 +350,7 @@ impl Leg {
             Leg::Grant => (LedgerAccount::Cash, LedgerAccount::Credits),
             Leg::Hold => (LedgerAccount::Credits, LedgerAccount::Hold),
             Leg::Settle => (LedgerAccount::Hold, LedgerAccount::RevenueUsage),
-            Leg::Release => (LedgerAccount::Hold, LedgerAccount::Credits),
+            Leg::Release | Leg::ReleaseEarly(_) => (LedgerAccount::Hold, LedgerAccount::Credits),
             Leg::Overrun => (LedgerAccount::ExpenseOverrun, LedgerAccount::RevenueUsage),
             Leg::HoldAllowance => (LedgerAccount::Allowance, LedgerAccount::Hold),
             Leg::SettleIncluded => (LedgerAccount::Hold, LedgerAccount::RevenueIncluded),
@@ -365,7 +399,7 @@ pub struct TransferRow {
 pub struct OpenHold {
     /// Id.
     pub id: HoldId,
-    /// What is held, of credits and allowance together.
+    /// What is held, of credits and allowance together, without what went back already.
     pub amount: Credits,
     /// How much of it is of a plan's allowance.
     pub allowance: Credits,

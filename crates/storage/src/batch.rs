@@ -52,6 +52,8 @@ pub struct BatchLine {
     pub charge: Credits,
     /// What it costs beyond that; the operator bears it.
     pub overrun: Credits,
+    /// What the hold of the batch has for it; zero where that is not known.
+    pub held: Credits,
 }
 
 /// How many lines have become what.
@@ -103,6 +105,12 @@ pub trait BatchStore: Send + Sync {
 
     /// Writes down that a batch goes on: processes that have died with it do not count any more.
     async fn goes_on(&self, lease: JobLease) -> Result<()>;
+
+    /// What the hold of a batch had for its lines that have ended beyond what they cost.
+    async fn freed(&self, account: AccountId, batch: JobId) -> Result<Credits>;
+
+    /// The lines that a hold pays for, as far as the books go. It is for operators: it may read all lines of the account.
+    async fn charged(&self, account: AccountId, hold: HoldId) -> Result<Vec<ChargedLine>>;
 
     /// How many lines of a batch have become what.
     async fn counts(&self, account: AccountId, batch: JobId) -> Result<LineCounts>;

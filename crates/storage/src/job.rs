@@ -318,6 +318,11 @@ pub trait JobStore: Send + Sync {
     /// Gives a job back before it has ended, to be carried on from `due`.
     async fn release(&self, lease: JobLease, due: Timestamp) -> Result<()>;
 
+    /// Gives back to credits what the hold of a job has beyond what is `needed`, before the job ends: what its work cannot cost any
+    /// more. What is of an allowance stays until then, and so does the rest once something went back [`crate::audit::MOST_EARLY`] times.
+    /// Answers what is held now. `Conflict` when the lease is void.
+    async fn shrink_hold(&self, lease: JobLease, needed: Credits, at: Timestamp) -> Result<Credits>;
+
     /// Ends a job and resolves its hold. The same lease again answers the first result. `Conflict` when the lease is void.
     async fn finish(&self, lease: JobLease, end: JobEnd) -> Result<Resolution>;
 

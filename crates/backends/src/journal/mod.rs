@@ -18,7 +18,7 @@ use std::time::Duration;
 use tollgate_storage::{Refund, Result, Settlement, StorageError, StorageErrorKind};
 
 use crate::ids::lock;
-use record::{Frame, Hold, Week, Window};
+use record::{Frame, Hold, Shrink, Week, Window};
 use segment::{Installation, Segment};
 
 /// Records that may wait for the database. Beyond them new holds are refused: the database does not keep up.
@@ -59,6 +59,17 @@ pub(crate) enum Entry {
         seq: u64,
         /// What.
         refund: Refund,
+    },
+    /// A hold has given something back.
+    Shrink {
+        /// Its place in the journal.
+        seq: u64,
+        /// The place of the hold; zero when it was read from the database.
+        hold_seq: u64,
+        /// The terms of the hold, with what it had given back before.
+        hold: Arc<Hold>,
+        /// What it has given back.
+        shrink: Shrink,
     },
 }
 
@@ -161,6 +172,7 @@ impl Journal {
             Entry::Settle { settlement, week, .. } => tail.frame.settle(seq, settlement, *week),
             Entry::Window { window, .. } => tail.frame.window(seq, window),
             Entry::Refund { refund, .. } => tail.frame.refund(seq, refund),
+            Entry::Shrink { shrink, .. } => tail.frame.shrink(seq, shrink),
         };
         if !tail.segment.append(bytes) {
             let bytes = bytes.len();

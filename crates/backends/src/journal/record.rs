@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use tollgate_storage::audit::MOST_EARLY;
 use tollgate_storage::{NewHold, PlanUse, Refund, Settlement};
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
@@ -33,6 +34,7 @@ const HOLD_OF_LEASE: u8 = 8;
 const SETTLE_MADE: u8 = 9;
 /// The same in a week that is closed.
 const SETTLE_MADE_IN_CLOSED_WEEK: u8 = 10;
+const SHRINK: u8 = 11;
 
 /// A hold that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +53,27 @@ pub(crate) struct Hold {
     pub(crate) plan: Option<Box<PlanShare>>,
     /// The lease that it is taken out of. Only nodes that share a database have leases, and they have no plans in them.
     pub(crate) lease: Option<TransferId>,
+    /// What went back to credits before it is resolved. A hold that is taken has given nothing back.
+    pub(crate) returned: Returned,
+}
+
+/// What a hold has given back before it is resolved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Returned {
+    pub(crate) amount: Credits,
+    pub(crate) times: u8,
+}
+
+/// A hold has given something back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shrink {
+    pub(crate) account: AccountId,
+    pub(crate) hold: HoldId,
+    /// What goes back to credits now.
+    pub(crate) amount: Credits,
+    /// What has gone back then, with this.
+    pub(crate) returned: Returned,
+    pub(crate) at: Timestamp,
 }
 
 /// A hold's share of an allowance.
@@ -81,12 +104,42 @@ impl Hold {
         self.plan.as_ref().map_or(0, |share| share.allowance.nanos())
     }
 
-    /// How much is of credits, in nano-credits.
+    /// How much was taken of credits, in nano-credits.
     pub(crate) fn credits(&self) -> i64 {
         self.amount.nanos() - self.allowance()
     }
 
-    /// Where everything goes at this charge, which is at most the amount. The allowance pays first.
+    /// How much is held now, in nano-credits.
+    pub(crate) fn held(&self) -> i64 {
+        self.amount.nanos() - self.returned.amount.nanos()
+    }
+
+    /// What goes back to credits when no more than this is needed; nothing when that is nothing, or has been done too often.
+    pub(crate) fn shrink(&self, needed: Credits, at: Timestamp) -> Option<Shrink> {
+        let beyond = self.held() - needed.nanos().max(0);
+        let amount = beyond.min(self.held() - self.allowance());
+        let before = self.returned;
+        (amount > 0 && before.times < MOST_EARLY).then(|| Shrink {
+            account: self.account,
+            hold: self.id,
+            amount: Credits::from_nanos(amount),
+            returned: Returned {
+                amount: Credits::from_nanos(before.amount.nanos() + amount),
+                times: before.times + 1,
+            },
+            at,
+        })
+    }
+
+    /// The hold once it has given this back.
+    pub(crate) fn after(&self, shrink: &Shrink) -> Hold {
+        Hold {
+            returned: shrink.returned,
+            ..self.clone()
+        }
+    }
+
+    /// Where everything goes that is held at this charge, which is at most that. The allowance pays first.
     pub(crate) fn split(&self, charge: Credits, week: Week) -> Split {
         let included = charge.nanos().min(self.allowance());
         let paid = charge.nanos() - included;
@@ -95,7 +148,7 @@ impl Hold {
         Split {
             paid,
             included,
-            released: self.credits() - paid,
+            released: self.held() - self.allowance() - paid,
             returned: if is_open { rest } else { 0 },
             broken: if is_open { 0 } else { rest },
         }
@@ -138,6 +191,7 @@ impl From<NewHold> for Hold {
             expires_at: new.expires_at,
             plan: None,
             lease: None,
+            returned: Returned::default(),
         }
     }
 }
@@ -158,6 +212,8 @@ pub(crate) enum Record {
     Window(Window),
     /// A charge was given back.
     Refund(Refund),
+    /// A hold has given something back.
+    Shrink(Shrink),
 }
 
 /// A record on its way to the disk. Its memory is used again for the next one.
@@ -229,6 +285,18 @@ impl Frame {
         frame.optional(window.closed, Frame::week);
         frame.week(window.opened);
         frame.number(window.at.as_micros());
+        self.seal()
+    }
+
+    /// Becomes the frame of what a hold has given back.
+    pub(crate) fn shrink(&mut self, seq: u64, shrink: &Shrink) -> &[u8] {
+        let frame = self.begin(seq, SHRINK);
+        frame.id(shrink.account.as_u128());
+        frame.id(shrink.hold.as_u128());
+        frame.number(shrink.amount.nanos());
+        frame.number(shrink.returned.amount.nanos());
+        frame.0.push(shrink.returned.times);
+        frame.number(shrink.at.as_micros());
         self.seal()
     }
 
@@ -357,6 +425,7 @@ fn decode(fields: &mut Fields<'_>) -> Option<(u64, Record)> {
         }
         WINDOW => Record::Window(decode_window(fields)?),
         REFUND => Record::Refund(decode_refund(fields)?),
+        SHRINK => Record::Shrink(decode_shrink(fields)?),
         _ => return None,
     };
     fields.0.is_empty().then_some((seq, record))
@@ -376,6 +445,7 @@ fn decode_hold(fields: &mut Fields<'_>) -> Option<Hold> {
         expires_at: Timestamp::from_micros(fields.number()?),
         plan: None,
         lease: None,
+        returned: Returned::default(),
     })
 }
 
@@ -395,6 +465,19 @@ fn decode_window(fields: &mut Fields<'_>) -> Option<Window> {
         subscription: SubscriptionId::from_u128(fields.id()?),
         closed: fields.optional(Fields::week)?,
         opened: fields.week()?,
+        at: Timestamp::from_micros(fields.number()?),
+    })
+}
+
+fn decode_shrink(fields: &mut Fields<'_>) -> Option<Shrink> {
+    Some(Shrink {
+        account: AccountId::from_u128(fields.id()?),
+        hold: HoldId::from_u128(fields.id()?),
+        amount: Credits::from_nanos(fields.number()?),
+        returned: Returned {
+            amount: Credits::from_nanos(fields.number()?),
+            times: fields.byte()?,
+        },
         at: Timestamp::from_micros(fields.number()?),
     })
 }
@@ -489,6 +572,7 @@ mod tests {
             expires_at: Timestamp::from_micros(i64::MAX),
             plan: None,
             lease: None,
+            returned: Returned::default(),
         }
     }
 
@@ -529,6 +613,59 @@ mod tests {
             let split = with_plan(allowance).split(Credits::from_nanos(charge), week);
             assert_eq!(split, expected, "{allowance} {charge}");
         }
+    }
+
+    /// Allowance of a hold of 10, what was given back before, what is needed, and what goes back: credits alone.
+    #[test]
+    fn what_is_not_needed_goes_back_to_credits_and_is_not_released_again() {
+        for (allowance, before, needed, expected) in [
+            (0, 0, 4, Some(6)),
+            (0, 3, 4, Some(3)),
+            (0, 6, 4, None),
+            (0, 0, 10, None),
+            (0, 0, 11, None),
+            (0, 0, -1, Some(10)),
+            (7, 0, 4, Some(3)),
+            (7, 3, 4, None),
+            (10, 0, 0, None),
+        ] {
+            let mut hold = with_plan(allowance);
+            hold.returned.amount = Credits::from_nanos(before);
+            let shrink = hold.shrink(Credits::from_nanos(needed), Timestamp::from_micros(1));
+            let amount = shrink.as_ref().map(|shrink| shrink.amount.nanos());
+            assert_eq!(amount, expected, "{allowance} {before} {needed}");
+            if let Some(shrink) = shrink {
+                let left = hold.after(&shrink);
+                assert_eq!(left.held(), hold.held() - shrink.amount.nanos());
+                let split = left.split(Credits::from_nanos(left.held()), Week::Open);
+                assert_eq!((split.released, split.returned), (0, 0));
+                assert_eq!(
+                    left.split(Credits::ZERO, Week::Open).released,
+                    left.held() - allowance
+                );
+            }
+        }
+        let mut often = hold();
+        often.returned.times = MOST_EARLY;
+        assert_eq!(often.shrink(Credits::ZERO, Timestamp::from_micros(1)), None);
+    }
+
+    #[test]
+    fn records_of_what_was_given_back_early_round_trip() {
+        let shrink = Shrink {
+            account: AccountId::from_u128(1),
+            hold: HoldId::from_u128(2),
+            amount: Credits::from_nanos(3),
+            returned: Returned {
+                amount: Credits::from_nanos(4),
+                times: MOST_EARLY,
+            },
+            at: Timestamp::from_micros(-5),
+        };
+        let bytes = Frame::default().shrink(1, &shrink).to_vec();
+        let mut rest = bytes.as_slice();
+        assert_eq!(read(&mut rest), Next::Record(1, Record::Shrink(shrink)));
+        assert_eq!(read(&mut rest), Next::End { torn: 0 });
     }
 
     #[test]

@@ -247,7 +247,7 @@ static LEASES: Source = Source {
 
 static HOLDS: Source = Source {
     name: "hold",
-    declare: "DECLARE holds CURSOR FOR SELECT * FROM hold WHERE {scope} ORDER BY account_id, id",
+    declare: "DECLARE holds CURSOR FOR SELECT account_id, id, amount - returned AS amount, expires_at, allowance, plan_name, window_id FROM hold WHERE {scope} ORDER BY account_id, id",
     entry: "id",
     fetch: "FETCH 1000 FROM holds",
     convert: |row| {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tollgate_storage::{BatchLine, BatchStore, JobLease, LineCounts, LineState, Result};
-use tollgate_types::{AccountId, JobId, PriceVersion, Timestamp};
+use tollgate_storage::{BatchLine, BatchStore, ChargedLine, JobLease, LineCounts, LineState, Result};
+use tollgate_types::{AccountId, Credits, HoldId, JobId, PriceVersion, Timestamp};
 
 use super::pool::Pool;
 use super::rows;
 use crate::batches::{
-    BEGIN, COUNTS, GOES_ON, IS_LEASED, LINES, LineColumns, STATES, bind_line_end, state_from,
+    BEGIN, CHARGED, COUNTS, FREED, GOES_ON, IS_LEASED, LINES, LineColumns, STATES, bind_line_end, state_from,
 };
 use crate::jobs::{of_job, of_lease, void};
 use crate::rows::{quantity_from, version_column};
@@ -49,6 +49,16 @@ impl BatchStore for BatchLines {
             0 => Err(void(lease)),
             _ => Ok(()),
         }
+    }
+
+    async fn freed(&self, account: AccountId, batch: JobId) -> Result<Credits> {
+        let row = self.0.one(of_job!(FREED, account, batch)).await?;
+        rows::credits(&row, "freed")
+    }
+
+    async fn charged(&self, account: AccountId, hold: HoldId) -> Result<Vec<ChargedLine>> {
+        let found = self.0.all(of_job!(CHARGED, account, hold)).await?;
+        found.iter().map(rows::whole::<LineColumns, _>).collect()
     }
 
     async fn counts(&self, account: AccountId, batch: JobId) -> Result<LineCounts> {

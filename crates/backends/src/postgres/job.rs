@@ -5,12 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection};
+use tollgate_storage::audit::{Leg, MOST_EARLY};
 use tollgate_storage::{
     HoldOutcome, Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobEvent, JobFilter, JobLease, JobSearch,
     JobStep, JobStore, LeasedJob, NewHold, NewJob, NewJobEvent, Resolution, Result, Settlement, StorageError,
 };
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, JobId, JobStatus, Timestamp, WorkerId};
+use tollgate_types::{AccountId, Credits, JobId, JobStatus, Timestamp, WorkerId};
 
 use super::error::{corrupt, while_running};
 use super::ledger::{held, hold_statement, resolution, settle_statement};
@@ -19,9 +20,9 @@ use super::pool::Statement;
 use super::subscription::execute;
 use super::{Node, rows};
 use crate::jobs::{
-    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, IS_WAITING, JobColumns, JobEventColumns, OVERDUE,
-    RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job, bind_list,
-    bind_search, bind_step, in_order, lasting, of_job, of_lease, unfinished, void,
+    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, HOLD_OF, IS_WAITING, JobColumns, JobEventColumns,
+    OVERDUE, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job,
+    bind_list, bind_search, bind_step, in_order, lasting, of_job, of_lease, unfinished, void,
 };
 use crate::parts::bind_part;
 use crate::rows::{id_bytes, quantity_column};
@@ -92,6 +93,13 @@ impl JobStore for Jobs {
             0 => Err(void(lease)),
             _ => Ok(()),
         }
+    }
+
+    async fn shrink_hold(&self, lease: JobLease, needed: Credits, at: Timestamp) -> Result<Credits> {
+        transact(&self.0.pool, move |connection| {
+            Box::pin(shrink_hold(connection, lease, needed, at))
+        })
+        .await
     }
 
     async fn finish(&self, lease: JobLease, end: JobEnd) -> Result<Resolution> {
@@ -274,6 +282,27 @@ async fn write_advance(
     let before: Option<JobStep> = before.as_ref().map(rows::whole::<StepColumns, _>).transpose()?;
     step.check_after(before.as_ref())?;
     execute(connection, bind_step!(lease, step, at)).await
+}
+
+async fn shrink_hold(
+    connection: &mut PgConnection,
+    lease: JobLease,
+    needed: Credits,
+    at: Timestamp,
+) -> Result<Credits> {
+    let row = optional(connection, of_lease!(HOLD_OF, lease)).await?;
+    let hold = rows::id(&row.ok_or_else(|| void(lease))?, "hold_id")?;
+    let shrunk = sqlx::query("SELECT held FROM shrink_hold($1, $2, $3, $4, $5, $6)")
+        .bind(id_bytes(lease.account.as_u128()))
+        .bind(id_bytes(hold))
+        .bind(needed.nanos())
+        .bind(i64::from(MOST_EARLY))
+        .bind(Leg::ReleaseEarly(0).as_i16())
+        .bind(at.as_micros())
+        .fetch_one(connection)
+        .await
+        .map_err(while_running)?;
+    rows::credits(&shrunk, "held")
 }
 
 /// A job that has ended under the same lease before stays as it is; its hold answers the first result.

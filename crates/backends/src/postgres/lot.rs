@@ -132,7 +132,7 @@ pub(super) async fn assigned(
     let available = lock(connection, account).await?;
     complete_book(connection, account).await?;
     let held = sqlx::query(
-        "SELECT (COALESCE((SELECT sum(amount - allowance) FROM hold WHERE account_id = $1), 0)
+        "SELECT (COALESCE((SELECT sum(amount - allowance - returned) FROM hold WHERE account_id = $1), 0)
             + COALESCE((SELECT balance FROM ledger_account WHERE account_id = $1 AND kind = 'lease'), 0))::BIGINT AS credits",
     );
     let held = held.bind(account.as_u128().to_be_bytes());
@@ -214,8 +214,9 @@ async fn write_leaving(
 
 /// Open holds of an account: when each was accepted, and how much of credits it holds.
 async fn open_holds(connection: &mut PgConnection, account: AccountId) -> Result<Vec<(Timestamp, i64)>> {
-    let statement =
-        sqlx::query("SELECT created_at, amount - allowance AS credits FROM hold WHERE account_id = $1");
+    let statement = sqlx::query(
+        "SELECT created_at, amount - allowance - returned AS credits FROM hold WHERE account_id = $1",
+    );
     let statement = statement.bind(account.as_u128().to_be_bytes());
     let found = statement.fetch_all(connection).await.map_err(while_running)?;
     let open = |row: &PgRow| Ok((rows::timestamp(row, "created_at")?, rows::get(row, "credits")?));

@@ -28,11 +28,12 @@ const BALANCES: &str = "SELECT account_id, kind, balance, chain_sequence, chain_
     FROM ledger_account WHERE (account_id, kind) > ($1, $2) ORDER BY account_id, kind LIMIT $3";
 const LOTS: &str = "SELECT account_id, id, kind, amount, remaining, expired, withdrawn, priority, expires_at, note, \
     created_at FROM credit_lot WHERE (account_id, id) > ($1, $2) ORDER BY account_id, id LIMIT $3";
-const HOLDS: &str = "SELECT account_id, id, amount, expires_at, allowance, plan_name, window_id FROM hold \
+const HOLDS: &str = "SELECT account_id, id, amount - returned AS amount, expires_at, allowance, plan_name, window_id FROM hold \
     WHERE (account_id, id) > ($1, $2) ORDER BY account_id, id LIMIT $3";
 const REFUNDS: &str = "SELECT id, account_id, hold_id, credits, allowance, reason, created_at FROM refund \
     WHERE (account_id, hold_id, id) > ($1, $2, $3) ORDER BY account_id, hold_id, id LIMIT $4";
-const LINES: &str = "SELECT account_id, batch_id, number, hold_id, state, content, price_version, usage, charge, overrun \
+const LINES: &str = "SELECT account_id, batch_id, number, hold_id, state, content, price_version, usage, charge, overrun, \
+    held \
     FROM batch_line WHERE (account_id, batch_id, number) > ($1, $2, $3) ORDER BY account_id, batch_id, number LIMIT $4";
 const TRANSFERS: &str = "SELECT account_id, entry_id, leg, subject, debit, credit, amount, created_at, price_version, \
     sequence, prev_hash, hash FROM transfer \

@@ -8,7 +8,7 @@ use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, PriceVersion, Unit};
 
 use crate::ids::{HoldKey, IdMap};
-use crate::journal::record::{Hold, Week, Window};
+use crate::journal::record::{Hold, Shrink, Week, Window};
 
 /// Calls to be taken over, in the order of the journal.
 #[derive(Default)]
@@ -17,6 +17,7 @@ pub(super) struct Batch {
     resolved: Vec<ResolvedCall>,
     windows: Vec<Window>,
     refunds: Vec<Refund>,
+    shrunk: Vec<Shrunk>,
     /// In which of the lists each thing is, in the order in which they happened.
     order: Vec<Place>,
     moves: IdMap<AccountId, Moves>,
@@ -30,6 +31,7 @@ enum Place {
     Resolved,
     Window,
     Refund,
+    Shrunk,
 }
 
 /// What moves something.
@@ -42,6 +44,8 @@ pub(super) enum Step<'a> {
     Window(&'a Window),
     /// A charge was given back.
     Refund(&'a Refund),
+    /// A hold has given something back.
+    Shrunk(&'a Shrunk),
 }
 
 impl Step<'_> {
@@ -52,6 +56,7 @@ impl Step<'_> {
             Step::Resolved(call) => call.hold.account,
             Step::Window(window) => window.account,
             Step::Refund(refund) => refund.account,
+            Step::Shrunk(shrunk) => shrunk.hold.account,
         }
     }
 }
@@ -66,6 +71,14 @@ pub(super) struct ResolvedCall {
     pub(super) is_stored: bool,
     /// What has become of the hold's week.
     pub(super) week: Week,
+}
+
+/// A hold that has given something back.
+pub(super) struct Shrunk {
+    /// Its terms.
+    pub(super) hold: Arc<Hold>,
+    /// What it has given back.
+    pub(super) shrink: Shrink,
 }
 
 /// By how much an account's balances move.
@@ -114,15 +127,22 @@ impl Batch {
         &self.refunds
     }
 
+    /// Holds that have given something back. They have rows.
+    pub(super) fn shrunk(&self) -> &[Shrunk] {
+        &self.shrunk
+    }
+
     /// Everything in the order in which it happened.
     pub(super) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
         let (mut stored, mut resolved) = (self.stored.iter(), self.resolved.iter());
         let (mut windows, mut refunds) = (self.windows.iter(), self.refunds.iter());
+        let mut shrunk = self.shrunk.iter();
         self.order.iter().filter_map(move |place| match place {
             Place::Stored => stored.next().map(|hold| Step::Stored(hold)),
             Place::Resolved => resolved.next().map(Step::Resolved),
             Place::Window => windows.next().map(Step::Window),
             Place::Refund => refunds.next().map(Step::Refund),
+            Place::Shrunk => shrunk.next().map(Step::Shrunk),
         })
     }
 
@@ -142,7 +162,8 @@ impl Batch {
     /// Whether nothing is to be written.
     pub(super) fn is_empty(&self) -> bool {
         let has_no_calls = self.stored.is_empty() && self.resolved.is_empty();
-        has_no_calls && self.windows.is_empty() && self.refunds.is_empty() && self.last == 0
+        let has_no_others = self.windows.is_empty() && self.refunds.is_empty() && self.shrunk.is_empty();
+        has_no_calls && has_no_others && self.last == 0
     }
 
     /// How many calls there are.
@@ -179,7 +200,7 @@ impl Batch {
         );
         let moves = self.moves.entry(hold.account).or_default();
         if call.is_stored {
-            moves.held -= hold.amount.nanos();
+            moves.held -= hold.held();
         } else {
             moves.credits -= hold.credits();
             moves.allowance -= hold.allowance();
@@ -204,6 +225,16 @@ impl Batch {
         moves.granted -= opened;
         self.windows.push(window);
         self.order.push(Place::Window);
+    }
+
+    /// Stores what a hold has given back that has its row, from this batch or an earlier one.
+    pub(super) fn shrink(&mut self, hold: Arc<Hold>, shrink: Shrink) {
+        let amount = shrink.amount.nanos();
+        let moves = self.moves.entry(hold.account).or_default();
+        moves.credits += amount;
+        moves.held -= amount;
+        self.shrunk.push(Shrunk { hold, shrink });
+        self.order.push(Place::Shrunk);
     }
 
     /// Stores a charge that was given back.

@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use sqlx::Row;
 use sqlx::sqlite::SqliteConnection;
-use tollgate_storage::{BatchLine, BatchStore, JobLease, LineCounts, LineState, Result};
-use tollgate_types::{AccountId, JobId, PriceVersion, Timestamp};
+use tollgate_storage::{BatchLine, BatchStore, ChargedLine, JobLease, LineCounts, LineState, Result};
+use tollgate_types::{AccountId, Credits, HoldId, JobId, PriceVersion, Timestamp};
 
 use super::Sqlite;
 use crate::batches::{
-    BEGIN, COUNTS, GOES_ON, IS_LEASED, LINES, LineColumns, STATES, bind_line_end, state_from,
+    BEGIN, CHARGED, COUNTS, FREED, GOES_ON, IS_LEASED, LINES, LineColumns, STATES, bind_line_end, state_from,
 };
 use crate::jobs::{of_job, of_lease, void};
 use crate::rows::{id_bytes, quantity_from, storage_error, version_column};
@@ -39,6 +39,16 @@ impl BatchStore for Sqlite {
 
     async fn goes_on(&self, lease: JobLease) -> Result<()> {
         self.write(move |connection| Box::pin(goes_on(connection, lease)), |()| ())
+            .await
+    }
+
+    async fn freed(&self, account: AccountId, batch: JobId) -> Result<Credits> {
+        self.read(move |connection| Box::pin(freed(connection, account, batch)))
+            .await
+    }
+
+    async fn charged(&self, account: AccountId, hold: HoldId) -> Result<Vec<ChargedLine>> {
+        self.read(move |connection| Box::pin(charged(connection, account, hold)))
             .await
     }
 
@@ -101,6 +111,26 @@ async fn goes_on(connection: &mut SqliteConnection, lease: JobLease) -> Result<(
         0 => Err(void(lease)),
         _ => Ok(()),
     }
+}
+
+async fn freed(connection: &mut SqliteConnection, account: AccountId, batch: JobId) -> Result<Credits> {
+    let row = of_job!(FREED, account, batch).fetch_one(connection).await;
+    let freed = row.and_then(|row| row.try_get("freed")).map_err(storage_error)?;
+    Ok(Credits::from_nanos(freed))
+}
+
+async fn charged(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    hold: HoldId,
+) -> Result<Vec<ChargedLine>> {
+    let rows: Vec<LineColumns> = sqlx::query_as(CHARGED)
+        .bind(id_bytes(account.as_u128()))
+        .bind(id_bytes(hold.as_u128()))
+        .fetch_all(connection)
+        .await
+        .map_err(storage_error)?;
+    rows.into_iter().map(ChargedLine::try_from).collect()
 }
 
 async fn counts(connection: &mut SqliteConnection, account: AccountId, batch: JobId) -> Result<LineCounts> {

@@ -8,7 +8,7 @@ use tollgate_storage::subscription::window_entry;
 use tollgate_storage::{Link, Refund, Result};
 use tollgate_types::{AccountId, Credits, Timestamp};
 
-use super::batch::{Batch, ResolvedCall, Step};
+use super::batch::{Batch, ResolvedCall, Shrunk, Step};
 use super::bulk::{Bulk, Values};
 use super::ledger::Transfer;
 use crate::ids::IdMap;
@@ -131,6 +131,11 @@ impl Chained {
                 for transfer in window_transfers(window) {
                     self.push(window.account, transfer.row(), end);
                 }
+            }
+            Step::Shrunk(Shrunk { hold, shrink }) => {
+                let leg = Leg::ReleaseEarly(shrink.returned.times - 1);
+                let row = call_leg(hold, leg, shrink.amount.nanos(), shrink.at);
+                self.push(hold.account, row, end);
             }
             Step::Refund(refund) => {
                 for transfer in refund_transfers(refund) {

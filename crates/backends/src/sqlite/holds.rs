@@ -130,7 +130,7 @@ impl Holds {
         for shard in &self.shards {
             open.extend(lock(shard).known.values().filter_map(|known| match known {
                 Known::Open { hold, .. } if hold.account == account => {
-                    Some((hold.created_at, hold.credits()))
+                    Some((hold.created_at, hold.held() - hold.allowance()))
                 }
                 _ => None,
             }));

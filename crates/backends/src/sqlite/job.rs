@@ -10,15 +10,15 @@ use tollgate_storage::{
     StorageError,
 };
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, JobId, JobStatus, Timestamp, WorkerId};
+use tollgate_types::{AccountId, Credits, HoldId, JobId, JobStatus, Timestamp, WorkerId};
 
 use super::holds::Known;
 use super::writer::Command;
 use super::{Core, Sqlite};
 use crate::jobs::{
-    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, IS_WAITING, JobColumns, JobEventColumns, OVERDUE,
-    RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job, bind_list,
-    bind_search, bind_step, in_order, lasting, of_job, of_lease, unfinished, void,
+    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, HOLD_OF, IS_WAITING, JobColumns, JobEventColumns,
+    OVERDUE, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job,
+    bind_list, bind_search, bind_step, in_order, lasting, of_job, of_lease, unfinished, void,
 };
 use crate::journal::record::crashed;
 use crate::parts::bind_part;
@@ -86,6 +86,13 @@ impl JobStore for Sqlite {
             |()| (),
         )
         .await
+    }
+
+    async fn shrink_hold(&self, lease: JobLease, needed: Credits, at: Timestamp) -> Result<Credits> {
+        let hold = self
+            .read(move |connection| Box::pin(hold_of(connection, lease)))
+            .await?;
+        self.shrink((lease.account, hold), needed, at)
     }
 
     async fn finish(&self, lease: JobLease, end: JobEnd) -> Result<Resolution> {
@@ -399,6 +406,13 @@ async fn write_advance(
     step.check_after(before.map(JobStep::try_from).transpose()?.as_ref())?;
     let written = bind_step!(lease, step, at).execute(connection).await;
     written.map(drop).map_err(storage_error)
+}
+
+async fn hold_of(connection: &mut SqliteConnection, lease: JobLease) -> Result<HoldId> {
+    let row = of_lease!(HOLD_OF, lease).fetch_optional(connection).await;
+    let row = row.map_err(storage_error)?.ok_or_else(|| void(lease))?;
+    let id = id_from(row.try_get("hold_id").map_err(storage_error)?)?;
+    Ok(HoldId::from_u128(id))
 }
 
 async fn release(connection: &mut SqliteConnection, lease: JobLease, due: Timestamp) -> Result<()> {

@@ -229,7 +229,7 @@ impl Core {
         book: &Book,
         mut settlement: Settlement,
     ) -> Result<Resolution> {
-        settlement.charge = settlement.charge.min(hold.amount);
+        settlement.charge = settlement.charge.min(Credits::from_nanos(hold.held()));
         let charge = settlement.charge;
         let key = (hold.account, hold.id);
         let mut sums = lock(&book.sums);
@@ -238,7 +238,7 @@ impl Core {
             Some(share) if !sums.is_open(&share.plan) => Week::Closed,
             _ => Week::Open,
         };
-        let (split, amount, drawn) = (hold.split(charge, week), hold.amount.nanos(), hold.allowance());
+        let (split, amount, drawn) = (hold.split(charge, week), hold.held(), hold.allowance());
         let seq = self.append(|seq| Entry::Settle {
             seq,
             hold_seq,
@@ -259,6 +259,31 @@ impl Core {
             first: true,
             available: sums.balance().credits,
         })
+    }
+
+    /// Has an open hold give back to credits what it has of them beyond what is needed; answers what it holds then.
+    pub(super) fn shrink(&self, key: HoldKey, needed: Credits, at: Timestamp) -> Result<Credits> {
+        let mut shard = self.holds.shard(key.1);
+        let Some(Known::Open { hold, seq, book }) = shard.get(key) else {
+            return Err(StorageError::not_found(key.1));
+        };
+        let (hold, hold_seq, book) = (hold.clone(), *seq, book.clone());
+        let Some(shrink) = hold.shrink(needed, at) else {
+            return Ok(Credits::from_nanos(hold.held()));
+        };
+        let (amount, left) = (shrink.amount.nanos(), Arc::new(hold.after(&shrink)));
+        let mut sums = lock(&book.sums);
+        self.append(|seq| Entry::Shrink {
+            seq,
+            hold_seq,
+            hold,
+            shrink,
+        })?;
+        sums.credits += amount;
+        sums.held -= amount;
+        let held = Credits::from_nanos(left.held());
+        shard.open(left, hold_seq, book.clone());
+        Ok(held)
     }
 
     /// Writes a record; the caller has the sums of the book.

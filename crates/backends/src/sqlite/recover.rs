@@ -21,14 +21,14 @@ use super::job;
 use super::statements::BatchWriter;
 use super::writer::execute;
 use crate::ids::{HoldKey, IdMap, lock};
-use crate::journal::record::{Hold, PlanShare, Record, Week, Window, crashed};
+use crate::journal::record::{Hold, PlanShare, Record, Returned, Shrink, Week, Window, crashed};
 use crate::journal::segment::{self, Installation};
 use crate::journal::unavailable;
 use crate::rows::{SubscriptionColumns, corrupt, id_bytes, id_from, plan_from, storage_error, version_from};
 
 const MARK: &str = "SELECT installation, committed, clean FROM journal_mark";
 const OPEN_HOLDS: &str = "SELECT account_id, id, key_id, request_id, amount, price_version, model, endpoint, \
-    created_at, expires_at, allowance, plan_name, window_id FROM hold";
+    created_at, expires_at, allowance, plan_name, window_id, returned, times_returned FROM hold";
 const IS_RESOLVED: &str = "SELECT EXISTS (SELECT 1 FROM usage_row WHERE account_id = $1 AND id = $2)";
 const IS_WRITTEN: &str = "SELECT EXISTS (SELECT 1 FROM transfer WHERE account_id = $1 AND entry_id = $2)";
 pub(super) const BALANCES: &str = "SELECT account_id, kind, balance FROM ledger_account";
@@ -67,6 +67,7 @@ enum Event {
     Settled(Settlement, Week),
     Opened(Window),
     GivenBack(Refund),
+    Shrunk(Shrink),
 }
 
 /// Holds that are open at the start, by what becomes of them.
@@ -84,6 +85,7 @@ enum Taken {
     Call(ResolvedCall),
     Window(Window),
     Refund(Refund),
+    Shrunk(Arc<Hold>, Shrink),
 }
 
 /// Brings the database up to date with the journal and reads it.
@@ -97,11 +99,11 @@ pub(super) async fn recover(
     let found = segment::replay(journal, installation, |seq, record| {
         left.note(seq, record, committed)
     })?;
-    let stored = open_holds(connection).await?;
+    let mut stored = open_holds(connection).await?;
     let died = !clean || found.last > committed;
     let open = match died {
         true => {
-            let (ended, open) = left.ended(connection, &stored).await?;
+            let (ended, open) = left.ended(connection, &mut stored).await?;
             take_over(connection, ended).await?;
             open
         }
@@ -154,7 +156,10 @@ impl Left {
             Record::Settle(settlement, week) => {
                 self.events.insert(seq, Event::Settled(settlement, week));
             }
-            Record::Window(_) | Record::Refund(_) if seq <= committed => {}
+            Record::Window(_) | Record::Refund(_) | Record::Shrink(_) if seq <= committed => {}
+            Record::Shrink(shrink) => {
+                self.events.insert(seq, Event::Shrunk(shrink));
+            }
             Record::Refund(refund) => {
                 self.events.insert(seq, Event::GivenBack(refund));
             }
@@ -164,11 +169,11 @@ impl Left {
         }
     }
 
-    /// What happened before the process died, and the holds that were open then.
+    /// What happened before the process died, and the holds that were open then. Those that get their rows by it are `stored`.
     async fn ended(
         self,
         connection: &mut SqliteConnection,
-        stored: &IdMap<HoldKey, Arc<Hold>>,
+        stored: &mut IdMap<HoldKey, Arc<Hold>>,
     ) -> Result<(Vec<Taken>, IdMap<HoldKey, Arc<Hold>>)> {
         let mut open = stored.clone();
         for (key, hold) in self.holds {
@@ -190,6 +195,22 @@ impl Left {
                     if !is_written(connection, refund.account, refund.id).await? {
                         ended.push(Taken::Refund(refund));
                     }
+                }
+                Event::Shrunk(shrink) => {
+                    let key = (shrink.account, shrink.hold);
+                    let Some(hold) = open.get(&key).cloned() else {
+                        continue;
+                    };
+                    // After a power cut the database may know more than the journal.
+                    if hold.returned.times >= shrink.returned.times {
+                        continue;
+                    }
+                    let left = Arc::new(hold.after(&shrink));
+                    if stored.insert(key, left.clone()).is_none() {
+                        ended.push(Taken::Hold(hold.clone()));
+                    }
+                    open.insert(key, left);
+                    ended.push(Taken::Shrunk(hold, shrink));
                 }
                 Event::Settled(settlement, week) => {
                     let key = (settlement.account, settlement.hold);
@@ -223,7 +244,7 @@ async fn sort(
             Some(None) => drop(sorted.kept.insert(key, hold)),
             None if died => {
                 calls += 1;
-                held += i128::from(hold.amount.nanos());
+                held += i128::from(hold.held());
                 sorted.over.push((hold, crashed(key, now)));
             }
             None => drop(sorted.kept.insert(key, hold)),
@@ -270,6 +291,7 @@ async fn take_over(connection: &mut SqliteConnection, taken: Vec<Taken>) -> Resu
             Taken::Call(call) => batch.resolve(call),
             Taken::Window(window) => batch.open_window(window),
             Taken::Refund(refund) => batch.give_back(refund),
+            Taken::Shrunk(hold, shrink) => batch.shrink(hold, shrink),
         });
         tracing::info!(calls = batch.len(), "taking over calls from the journal");
         execute(connection, "BEGIN IMMEDIATE").await?;
@@ -340,6 +362,8 @@ struct HoldColumns {
     allowance: i64,
     plan_name: Option<String>,
     window_id: Option<Vec<u8>>,
+    returned: i64,
+    times_returned: i64,
 }
 
 impl HoldColumns {
@@ -350,6 +374,11 @@ impl HoldColumns {
         Ok(Hold {
             plan: plan.map(|plan| Box::new(PlanShare { plan, allowance })),
             lease: None,
+            returned: Returned {
+                amount: Credits::from_nanos(self.returned),
+                times: u8::try_from(self.times_returned)
+                    .map_err(|_| corrupt(format!("{} times returned", self.times_returned)))?,
+            },
             account: AccountId::from_u128(id_from(&self.account_id)?),
             id: HoldId::from_u128(id_from(&self.id)?),
             key: key.map(KeyId::from_u128),

@@ -7,12 +7,12 @@ use tollgate_storage::audit::TransferRow;
 use tollgate_storage::{LedgerAccount, Link, Result};
 use tollgate_types::AccountId;
 
-use super::batch::{Batch, Kind, Placed, RARE, USUAL};
+use super::batch::{Batch, Kind, Placed, RARE, Shrunk, USUAL};
 use super::bulk::{Bulk, Values};
 use super::chain::{Chained, Heads};
 use super::refund;
 use crate::ids::HoldKey;
-use crate::journal::record::{Hold, Window};
+use crate::journal::record::{Hold, Shrink, Window};
 use crate::rows::{corrupt, id_bytes, quantity_column, storage_error, version_column};
 
 /// The statements that write a batch. A rule that they break undoes the whole transaction: the engine would be wrong.
@@ -76,6 +76,7 @@ const CREDITS_TAIL: &str = ") AS moved WHERE true \
     ON CONFLICT (account_id, kind) DO UPDATE SET balance = excluded.balance, \
     chain_sequence = excluded.chain_sequence, chain_previous = excluded.chain_previous, chain_hash = excluded.chain_hash";
 const WINDOW: &str = "UPDATE subscription SET window_number = $2 WHERE id = $1";
+const SHRINK: &str = "UPDATE hold SET returned = $3, times_returned = $4 WHERE account_id = $1 AND id = $2";
 const MARK: &str = "UPDATE journal_mark SET committed = $1 WHERE committed < $1";
 
 impl BatchWriter {
@@ -113,6 +114,9 @@ impl BatchWriter {
         }
         for refund in batch.refunds() {
             refund::write(connection, refund).await?;
+        }
+        for Shrunk { shrink, .. } in batch.shrunk() {
+            write_shrink(connection, shrink).await?;
         }
         for (kind, calls) in batch.by_kind() {
             let version = |values: &mut Values| bind_version(&kind, values);
@@ -212,7 +216,7 @@ impl BatchWriter {
             .into_iter()
             .chain(others)
             .flat_map(Bulk::forms)
-            .chain([Arc::from(MARK), Arc::from(WINDOW)])
+            .chain([MARK, WINDOW, SHRINK].map(Arc::from))
             .collect()
     }
 }
@@ -223,6 +227,17 @@ async fn write_window(connection: &mut SqliteConnection, window: &Window) -> Res
         .bind(id_bytes(window.subscription.as_u128()))
         .bind(window.opened.0);
     let done = open.execute(connection).await.map_err(storage_error)?;
+    expect_rows(done.rows_affected(), 1)
+}
+
+/// Notes what a hold has given back. Its transfer and balances are written with those of the batch.
+async fn write_shrink(connection: &mut SqliteConnection, shrink: &Shrink) -> Result<()> {
+    let returned = sqlx::query(SHRINK)
+        .bind(id_bytes(shrink.account.as_u128()))
+        .bind(id_bytes(shrink.hold.as_u128()))
+        .bind(shrink.returned.amount.nanos())
+        .bind(i64::from(shrink.returned.times));
+    let done = returned.execute(connection).await.map_err(storage_error)?;
     expect_rows(done.rows_affected(), 1)
 }
 

@@ -208,6 +208,18 @@ impl Writer {
                     self.batch.give_back(refund);
                     self.batch.reach(seq);
                 }
+                Entry::Shrink {
+                    seq,
+                    hold_seq,
+                    hold,
+                    shrink,
+                } => {
+                    if let Some(unstored) = self.unstored.remove(&hold_seq) {
+                        self.batch.store(unstored.hold);
+                    }
+                    self.batch.shrink(hold, shrink);
+                    self.batch.reach(seq);
+                }
                 Entry::Window { seq, window } => {
                     self.batch.open_window(window);
                     self.batch.reach(seq);

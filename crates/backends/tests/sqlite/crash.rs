@@ -486,6 +486,50 @@ fn who_was_to_be_told_is_told_after_a_crash() {
     });
 }
 
+/// What a hold has given back is given back once, whether the database or the journal alone has it.
+#[test]
+fn a_hold_that_has_shrunk_is_as_small_after_a_crash() {
+    let directory = Directory::new();
+    block_on(async {
+        let storage = directory.path().open().await.unwrap();
+        let id = funded(&storage, 1, 1000).await;
+        accept(&storage, 2, id).await;
+        let leased = storage.jobs.claim(claim(1)).await.unwrap().remove(0);
+        let shrink = |needed| storage.jobs.shrink_hold(leased.lease, nanos(needed), at(1));
+        assert_eq!(shrink(150).await.unwrap(), nanos(150));
+        storage.engine.flush().await.unwrap();
+        assert_eq!(shrink(90).await.unwrap(), nanos(90));
+        assert_eq!(shrink(80).await.unwrap(), nanos(80));
+        let crashed = directory.crash("crashed");
+        let again = crashed.crash("again");
+        for directory in [&crashed, &crashed, &again] {
+            let opened = directory.open().await.unwrap();
+            let balance = opened.ledger.balance(id).await.unwrap();
+            assert_eq!((balance.credits, balance.held), (nanos(920), nanos(80)));
+            let books = Books::read(&opened).await;
+            assert_eq!(books.of(id).holds[0].amount, nanos(80));
+            opened.engine.close().await.unwrap();
+        }
+
+        let ended = JobEnd {
+            status: JobStatus::Completed,
+            result: None,
+            error: None,
+            settlement: settlement(&hold(2, id, 200), 30),
+            parts: Vec::new(),
+            events: Vec::new(),
+        };
+        storage.jobs.finish(leased.lease, ended).await.unwrap();
+        let opened = directory.crash("ended").open().await.unwrap();
+        let balance = opened.ledger.balance(id).await.unwrap();
+        assert_eq!((balance.credits, balance.held), (nanos(970), Credits::ZERO));
+        let row = Books::read(&opened).await.of(id).usage[0].clone();
+        assert_eq!((row.held, row.charge), (nanos(200), nanos(30)));
+        opened.engine.close().await.unwrap();
+        storage.engine.close().await.unwrap();
+    });
+}
+
 /// A hold that was taken for a job, and the job was not kept.
 #[test]
 fn a_hold_without_its_job_is_void() {

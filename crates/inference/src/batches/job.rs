@@ -26,10 +26,11 @@ use tollgate_types::{
     Timestamp,
 };
 
+use super::freed::Freed;
 use super::lines::{Line, Lines};
 use super::native::Handed;
 use super::order::{KIND, MESSAGES_KIND, Order, Outcome, opened, seal};
-use super::outputs::{self, NotBegun, Place, Told, line_of};
+use super::outputs::{self, LineCost, NotBegun, Place, Told, line_of};
 use super::request::{Named, Reading};
 use crate::files::{Files, Label};
 use crate::responses::kept::unavailable;
@@ -131,6 +132,8 @@ pub(super) struct Run<'w> {
     room: Arc<Semaphore>,
     /// Whether something has come of this run.
     has_gone_on: AtomicBool,
+    /// What the hold has beyond what is needed.
+    freed: Freed,
 }
 
 impl Run<'_> {
@@ -235,34 +238,30 @@ impl Batches {
             .text
             .as_deref()
             .map(|text| Named::read(text, run.order.endpoint));
-        let (content, state, settlement) = match named {
+        let (content, state, cost) = match named {
             Some(Ok(named)) => self.answer(run, number, &named).await,
             _ => {
                 let error = Error::internal("a line that was checked cannot be read");
                 let content = outputs::failed(&run.place(number, ""), self.request(), &error);
-                (content, LineState::Failed, None)
+                (content, LineState::Failed, LineCost::default())
             }
         };
         let sealed = self.sealed(job, &content)?;
-        self.ended(run, line_of(job, number, state, sealed, settlement.as_ref()))
-            .await
+        self.ended(run, line_of(job, number, state, sealed, &cost)).await
     }
 
     /// Writes down what has become of a line.
     pub(super) async fn ended(&self, run: &Run<'_>, line: BatchLine) -> tollgate_storage::Result<()> {
+        let beyond = line.held.saturating_sub(line.charge);
         self.store.end(run.lease, line, self.clock.now()).await?;
+        run.freed.add(self, run, beyond).await?;
         match run.has_gone_on.swap(true, Ordering::Relaxed) {
             true => Ok(()),
             false => self.store.goes_on(run.lease).await,
         }
     }
 
-    async fn answer(
-        &self,
-        run: &Run<'_>,
-        number: u32,
-        named: &Named,
-    ) -> (Vec<u8>, LineState, Option<Settlement>) {
+    async fn answer(&self, run: &Run<'_>, number: u32, named: &Named) -> (Vec<u8>, LineState, LineCost) {
         let place = run.place(number, &named.custom_id);
         let mut attempt = 1;
         loop {
@@ -273,22 +272,25 @@ impl Batches {
                 Ok(call) => call.make(&pipeline, &ctx, run.job, run.agreed).await,
                 Err(error) => Err(error),
             };
-            let settlement = settled.get();
+            let cost = LineCost::from(&*settled);
             let error = match made {
                 Ok(body) => {
                     let content = outputs::answered(&place, request, &body);
-                    return (content, LineState::Done, settlement);
+                    return (content, LineState::Done, cost);
                 }
                 Err(error) => error,
             };
-            let is_free = settlement.as_ref().is_none_or(|settled| settled.charge.is_zero());
+            let is_free = cost
+                .settlement
+                .as_ref()
+                .is_none_or(|settled| settled.charge.is_zero());
             if is_free && attempt < ATTEMPTS && passes(&error) {
                 attempt += 1;
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
             let content = outputs::failed(&place, request, &error);
-            return (content, LineState::Failed, settlement);
+            return (content, LineState::Failed, cost);
         }
     }
 
@@ -324,7 +326,7 @@ impl Batches {
                 let error = Error::new(ErrorCode::InternalError, message);
                 let content = outputs::failed(&run.place(number, &custom_id), self.request(), &error);
                 let sealed = self.sealed(run.job, &content)?;
-                let ended = line_of(run.job, number, LineState::Failed, sealed, None);
+                let ended = line_of(run.job, number, LineState::Failed, sealed, &LineCost::default());
                 self.store.end(run.lease, ended, self.clock.now()).await?;
             }
             number += 1;
@@ -436,7 +438,9 @@ impl Batches {
             Stop::Cancelled => (JobStatus::Cancelled, CallOutcome::Cancelled),
             Stop::End | Stop::Leaving => (JobStatus::Completed, CallOutcome::Ok),
         };
-        let charge = sum.charge.min(job.held);
+        // This asks for nothing back: what is left of the hold is resolved in the same step as the batch.
+        let held = self.jobs.shrink_hold(work.lease(), job.held, finalizing_at).await;
+        let charge = sum.charge.min(held.map_err(|error| unavailable(&error))?);
         let beyond = sum.charge.saturating_sub(charge);
         Ok(Ran::Ended(Box::new(JobEnd {
             parts: Vec::new(),
@@ -491,6 +495,7 @@ impl Batches {
             agreed,
             room: self.room.of(job.account),
             has_gone_on: AtomicBool::new(false),
+            freed: Freed::new(self, &job).await?,
         };
         let (stop, pause) = self.all_lines(work, &run, &file).await?;
         match (stop, pause) {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tollgate_edge::ErrorBody;
 use tollgate_edge::error::status_and_type;
 use tollgate_formats::anthropic_messages;
+use tollgate_pipeline::job::Settled;
 use tollgate_storage::{BatchLine, BatchStore, Job, KeptFile, LineState, Settlement};
 use tollgate_types::{Credits, Error, RequestId, Usage};
 
@@ -224,14 +225,31 @@ pub(super) async fn those_not_begun(
     Ok(found)
 }
 
+/// What a line cost, and what the hold of its batch had for it. Nothing of either where it was not carried out.
+#[derive(Default)]
+pub(super) struct LineCost {
+    pub(super) held: Credits,
+    pub(super) settlement: Option<Settlement>,
+}
+
+impl From<&Settled> for LineCost {
+    fn from(settled: &Settled) -> Self {
+        Self {
+            held: settled.bound(),
+            settlement: settled.get(),
+        }
+    }
+}
+
 /// A line that has ended in this way.
 pub(super) fn line_of(
     batch: &Job,
     number: u32,
     state: LineState,
     content: Vec<u8>,
-    settlement: Option<&Settlement>,
+    cost: &LineCost,
 ) -> BatchLine {
+    let settlement = cost.settlement.as_ref();
     BatchLine {
         number,
         state,
@@ -240,5 +258,6 @@ pub(super) fn line_of(
         usage: settlement.map_or(Usage::ZERO, |settlement| settlement.usage),
         charge: settlement.map_or(Credits::ZERO, |settlement| settlement.charge),
         overrun: settlement.map_or(Credits::ZERO, |settlement| settlement.overrun),
+        held: cost.held,
     }
 }

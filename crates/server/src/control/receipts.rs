@@ -1,6 +1,7 @@
 //! What shows that a charge is right: the audit of all of them, the receipt of one, and the chain of an export.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde::{Deserialize, Serialize};
 use tollgate_billing::audit::arithmetic::{Cost, Line, PriceList, Split};
@@ -10,13 +11,16 @@ use tollgate_storage::audit::{LedgerAccount, Leg, TransferRow, TransferSubject};
 use tollgate_storage::report::{Span, TransferPlace};
 use tollgate_storage::{Link, UsagePart, UsageRow};
 use tollgate_types::id::TransferId;
-use tollgate_types::{AccountId, Credits, Error, ErrorCode, HoldId, PriceVersion, RequestId, Timestamp};
+use tollgate_types::usage::Outcome;
+use tollgate_types::{
+    AccountId, Credits, Error, ErrorCode, HoldId, PriceVersion, RequestId, Timestamp, Usage,
+};
 
 use super::view::TransferView;
 use crate::wiring::Domains;
 
 /// Most transfers that a call has.
-const LEGS: u32 = 16;
+const LEGS: u32 = 32;
 
 /// What `ledger audit` found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,7 +114,10 @@ pub struct ReceiptView {
     /// What several models did, each by its own prices; none of a call that one model did.
     #[serde(default)]
     pub parts: Vec<ReceiptPart>,
-    /// The sum divided by 1,000,000 and rounded up to whole nano-credits, and what the parts cost.
+    /// Of a batch, what its requests cost; none of anything else.
+    #[serde(default)]
+    pub requests: Option<ReceiptRequests>,
+    /// The sum divided by 1,000,000 and rounded up to whole nano-credits, and what the parts cost; of a batch what its requests cost.
     pub cost: Credits,
     /// What was held of credits.
     pub held_credits: Credits,
@@ -132,6 +139,17 @@ pub struct ReceiptView {
     pub transfers: Vec<TransferView>,
     /// Whether the books say the same.
     pub matches: bool,
+}
+
+/// The requests of a batch: each costs 65 % of its sum, rounded up by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiptRequests {
+    /// How many were begun.
+    pub count: usize,
+    /// What they cost together, as it comes out.
+    pub cost: Credits,
+    /// What the books say that they were charged together.
+    pub charge: Credits,
 }
 
 /// What one model did of a call.
@@ -215,6 +233,7 @@ pub(super) async fn receipt(domains: &Domains, request: RequestId) -> Result<Rec
         let cost = prices(domains, part.price_version).await?.cost(&part.usage);
         priced.push((part, cost));
     }
+    let requests = requests(domains, &row).await?;
     let before = TransferPlace {
         entry: row.id.as_u128().wrapping_sub(1),
         leg: Leg::RefundAllowance,
@@ -226,7 +245,47 @@ pub(super) async fn receipt(domains: &Domains, request: RequestId) -> Result<Rec
         .await;
     let mut legs = page.map_err(Error::internal)?;
     legs.retain(|leg| leg.subject == TransferSubject::Hold(row.id));
-    Ok(receipt_of(&row, &own, &priced, &legs))
+    Ok(receipt_of(&row, &own, &priced, requests.as_ref(), &legs))
+}
+
+/// The requests of a batch, priced once more. Nobody pays for those of one that was given up.
+async fn requests(domains: &Domains, row: &UsageRow) -> Result<Option<Requests>, Error> {
+    let lines = domains.storage.batches.charged(row.account, row.id).await;
+    let lines = lines.map_err(Error::internal)?;
+    if lines.is_empty() || row.outcome == Outcome::Crashed {
+        return Ok(None);
+    }
+    let mut sum = Requests {
+        count: lines.len(),
+        matches: true,
+        ..Requests::default()
+    };
+    let mut usage = Usage::ZERO;
+    let mut lists = BTreeMap::new();
+    for line in lines {
+        let list = match lists.entry(line.price_version) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(prices(domains, line.price_version).await?),
+        };
+        let cost = list.batch_cost(&line.usage);
+        let charge = i128::from(line.charge.nanos());
+        sum.matches &= cost == charge + i128::from(line.overrun.nanos());
+        sum.cost += cost;
+        sum.charge += charge;
+        usage = usage.plus(&line.usage);
+    }
+    sum.matches &= usage == row.usage;
+    Ok(Some(sum))
+}
+
+/// What the requests of a batch cost together, in nano-credits.
+#[derive(Default)]
+struct Requests {
+    count: usize,
+    cost: i128,
+    charge: i128,
+    /// Whether the books say the same of each of them.
+    matches: bool,
 }
 
 async fn prices(domains: &Domains, version: PriceVersion) -> Result<PriceList, Error> {
@@ -245,16 +304,26 @@ async fn prices(domains: &Domains, version: PriceVersion) -> Result<PriceList, E
         .ok_or_else(not_recorded)
 }
 
-fn receipt_of(row: &UsageRow, own: &Cost, parts: &[(UsagePart, Cost)], legs: &[TransferRow]) -> ReceiptView {
+fn receipt_of(
+    row: &UsageRow,
+    own: &Cost,
+    parts: &[(UsagePart, Cost)],
+    requests: Option<&Requests>,
+    legs: &[TransferRow],
+) -> ReceiptView {
     let moved = |leg| {
         let of_leg = legs.iter().filter(|transfer| transfer.leg == leg);
         of_leg
             .map(|transfer| i128::from(transfer.amount.nanos()))
             .sum::<i128>()
     };
-    let cost = own.cost + parts.iter().map(|(_, cost)| cost.cost).sum::<i128>();
+    let own_cost = requests.map_or(own.cost, |requests| requests.cost);
+    let cost = own_cost + parts.iter().map(|(_, cost)| cost.cost).sum::<i128>();
     let (held_credits, held_allowance) = (moved(Leg::Hold), moved(Leg::HoldAllowance));
-    let split = Split::of(cost, held_credits, held_allowance);
+    let split = match requests {
+        None => Split::of(cost, held_credits, held_allowance),
+        Some(requests) => Split::charging(requests.charge, cost, held_credits, held_allowance),
+    };
     let told = [row.charge, row.included, row.overrun].map(|amount| i128::from(amount.nanos()));
     let settled = [
         moved(Leg::Settle),
@@ -265,6 +334,7 @@ fn receipt_of(row: &UsageRow, own: &Cost, parts: &[(UsagePart, Cost)], legs: &[T
         .iter()
         .all(|(part, cost)| i128::from(part.cost.nanos()) == cost.cost);
     let matches = costs_match
+        && requests.is_none_or(|requests| requests.matches)
         && told == [split.charge, split.included, split.overrun]
         && settled == [split.paid, split.included, split.overrun];
     ReceiptView {
@@ -282,6 +352,11 @@ fn receipt_of(row: &UsageRow, own: &Cost, parts: &[(UsagePart, Cost)], legs: &[T
         lines: lines_of(own),
         sum: own.sum.to_string(),
         parts: parts.iter().map(receipt_part).collect(),
+        requests: requests.map(|requests| ReceiptRequests {
+            count: requests.count,
+            cost: credits(requests.cost),
+            charge: credits(requests.charge),
+        }),
         cost: credits(cost),
         held_credits: credits(held_credits),
         held_allowance: credits(held_allowance),

@@ -1,6 +1,6 @@
 //! [`crate::BatchStore`].
 
-use tollgate_types::{JobId, JobStatus, PriceVersion, Usage};
+use tollgate_types::{Credits, HoldId, JobId, JobStatus, PriceVersion, Usage};
 
 use super::job::{accept, end, lease};
 use super::samples::{START, at, funded, kind, nanos};
@@ -19,6 +19,7 @@ fn line(number: u32, state: LineState) -> BatchLine {
         usage: Usage::tokens(3, 4),
         charge: nanos(2),
         overrun: nanos(1),
+        held: nanos(9),
     }
 }
 
@@ -105,8 +106,32 @@ pub async fn lines_are_of_the_books(factory: Factory) {
     assert_eq!(Books::read(&storage).await.books[&account].lines, [shown]);
     assert_eq!(storage.jobs.sweep(at(9_999_999), 10).await.unwrap(), 1);
     assert_eq!(Books::read(&storage).await.books[&account].lines, [shown]);
+    assert_eq!(store.charged(account, job.hold).await.unwrap(), [shown]);
+    let other = HoldId::from_u128(job.hold.as_u128() + 1);
+    assert_eq!(store.charged(account, other).await.unwrap(), []);
     let left = store.lines(account, BATCH, 0, 9).await.unwrap();
     assert_eq!(left[0].content, b"");
+}
+
+/// What is left of the hold is known of lines that have ended, and is never below zero.
+pub async fn freed_is_of_lines_that_have_ended(factory: Factory) {
+    let storage = factory.open().await;
+    let lease = leased(&storage).await;
+    let (store, account) = (&storage.batches, lease.account);
+    assert_eq!(store.freed(account, BATCH).await.unwrap(), Credits::ZERO);
+    for number in 0..4 {
+        assert!(store.begin(lease, number, VERSION, START).await.unwrap());
+    }
+    let unknown = BatchLine {
+        held: Credits::ZERO,
+        ..line(2, LineState::Failed)
+    };
+    for ended in [line(0, LineState::Done), line(1, LineState::Failed), unknown] {
+        store.end(lease, ended, at(1)).await.unwrap();
+    }
+    assert_eq!(store.freed(account, BATCH).await.unwrap(), nanos(2 * (9 - 2)));
+    let other = funded(&storage, 2, 0).await;
+    assert_eq!(store.freed(other, BATCH).await.unwrap(), Credits::ZERO);
 }
 
 /// Processes that died with a batch do not count when it has gone on since.

@@ -6,7 +6,8 @@ use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp};
 
 use crate::audit::{
-    AuditVisitor, LedgerAccount, LedgerBalance, Leg, OpenHold, OpenLease, TransferRow, TransferSubject,
+    AuditVisitor, LedgerAccount, LedgerBalance, Leg, MOST_EARLY, OpenHold, OpenLease, TransferRow,
+    TransferSubject,
 };
 use crate::usage::{UsagePart, UsageRow};
 use crate::{Chain, ChargedLine, Link, Lot, Refund, Storage};
@@ -442,6 +443,12 @@ fn check_weeks(
     );
 }
 
+/// Takes out what a hold has given back before it was resolved; each time has the next number.
+fn early(legs: &mut BTreeMap<Leg, i64>) -> i64 {
+    let times = (0..MOST_EARLY).map_while(|number| legs.remove(&Leg::ReleaseEarly(number)));
+    times.sum()
+}
+
 fn check_holds(account: AccountId, book: &Book, mut legs: HashMap<HoldId, BTreeMap<Leg, i64>>) {
     let mut resolved = HashSet::new();
     let positive = |pairs: &[(Leg, i64)]| -> BTreeMap<Leg, i64> {
@@ -449,7 +456,8 @@ fn check_holds(account: AccountId, book: &Book, mut legs: HashMap<HoldId, BTreeM
     };
     for row in &book.usage {
         assert!(resolved.insert(row.id), "{account}: two usage rows of {}", row.id);
-        let found = legs.remove(&row.id).unwrap_or_default();
+        let mut found = legs.remove(&row.id).unwrap_or_default();
+        let early = early(&mut found);
         let allowance = found.get(&Leg::HoldAllowance).copied().unwrap_or(0);
         let included = row.charge.nanos().min(allowance);
         assert_eq!(row.included.nanos(), included, "{account}: {row:?}");
@@ -471,7 +479,7 @@ fn check_holds(account: AccountId, book: &Book, mut legs: HashMap<HoldId, BTreeM
             (Leg::HoldAllowance, allowance),
             (Leg::Settle, paid),
             (Leg::SettleIncluded, included),
-            (released, credits - paid),
+            (released, credits - paid - early),
             (lost, row.overrun.nanos()),
         ]);
         expected.extend(unused.clone());
@@ -488,15 +496,13 @@ fn check_holds(account: AccountId, book: &Book, mut legs: HashMap<HoldId, BTreeM
             "{account}: resolved and open {hold:?}"
         );
         let allowance = hold.allowance.nanos();
+        let mut found = legs.remove(&hold.id).unwrap_or_default();
+        let early = early(&mut found);
         let expected = positive(&[
-            (Leg::Hold, hold.amount.nanos() - allowance),
+            (Leg::Hold, hold.amount.nanos() - allowance + early),
             (Leg::HoldAllowance, allowance),
         ]);
-        assert_eq!(
-            legs.remove(&hold.id).unwrap_or_default(),
-            expected,
-            "{account}: {hold:?}"
-        );
+        assert_eq!(found, expected, "{account}: {hold:?}");
     }
     assert!(legs.is_empty(), "{account}: transfers of no hold: {legs:?}");
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, ErrorCode, JobId, JobStatus, StepState, Timestamp, WorkerId};
 
-use super::samples::{START, at, at_once, funded, hold, kind, nanos, settlement, warm_up};
+use super::samples::{START, at, at_once, funded, hold, kind, nanos, plan, settlement, subscribe, warm_up};
 use super::{Books, Factory};
+use crate::audit::{Leg, MOST_EARLY};
 use crate::{
     Balance, HoldOutcome, Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobError, JobFilter, JobLease,
-    JobSearch, JobStep, LeasedJob, LedgerAccount, NewJob, NewJobEvent, Storage, StorageErrorKind,
+    JobSearch, JobStep, LeasedJob, LedgerAccount, NewJob, NewJobEvent, Payer, Storage, StorageErrorKind,
 };
 
 pub(super) fn job(number: u128) -> NewJob {
@@ -542,6 +543,115 @@ pub async fn finished_with_its_settlement(factory: Factory) {
     let books = Books::read(&storage).await;
     assert_eq!(books.of(account).balance(LedgerAccount::RevenueUsage), 7);
     assert_eq!(books.of(account).usage.len(), 1);
+}
+
+/// What a job cannot cost any more goes back to credits while it runs, once, and is not released again at its end; what it costs is
+/// at most what is held then.
+pub async fn holds_shrink_while_their_jobs_run(factory: Factory) {
+    for (charge, charged, left) in [(5, 5, 95), (6, 6, 94), (10, 6, 94), (0, 0, 100)] {
+        let storage = factory.open().await;
+        let account = funded(&storage, 1 + charge, 100).await;
+        let number = 5 + charge;
+        accept(&storage, number, account).await;
+        let old = lease(&storage, 1, 0).await.lease;
+        let leased = lease(&storage, 2, 60).await;
+        let shrink = |lease, needed| storage.jobs.shrink_hold(lease, nanos(needed), at(61));
+        assert_eq!(kind(shrink(old, 4).await), StorageErrorKind::Conflict);
+        for (needed, held) in [(10, 10), (11, 10), (8, 8), (9, 8), (6, 6), (6, 6)] {
+            assert_eq!(
+                shrink(leased.lease, needed).await.unwrap(),
+                nanos(held),
+                "{needed}"
+            );
+            let balance = storage.ledger.balance(account).await.unwrap();
+            let expected = Balance {
+                credits: nanos(100 - held),
+                held: nanos(held),
+            };
+            assert_eq!(balance, expected);
+        }
+        storage.engine.flush().await.unwrap();
+        let book = Books::read(&storage).await.of(account).clone();
+        assert_eq!(book.holds[0].amount, nanos(6));
+        let early = book.transfers.iter().filter_map(|transfer| match transfer.leg {
+            Leg::ReleaseEarly(number) => Some((number, transfer.amount.nanos())),
+            _ => None,
+        });
+        assert_eq!(early.collect::<Vec<_>>(), [(0, 2), (1, 2)]);
+        storage.engine.close().await.unwrap();
+        drop(storage);
+
+        let storage = factory.open().await;
+        let leased = lease(&storage, 3, 120).await;
+        let held = storage.jobs.shrink_hold(leased.lease, nanos(7), at(121)).await;
+        assert_eq!(held.unwrap(), nanos(6));
+        let mut ended = end(&leased.job, JobStatus::Completed, 0);
+        ended.settlement.charge = nanos(i64::try_from(charge).unwrap());
+        let settled = storage.jobs.finish(leased.lease, ended).await.unwrap();
+        assert_eq!((settled.charge, settled.available), (nanos(charged), nanos(left)));
+        storage.engine.flush().await.unwrap();
+        let book = Books::read(&storage).await.of(account).clone();
+        assert_eq!(
+            (book.usage[0].held, book.usage[0].charge),
+            (nanos(10), nanos(charged))
+        );
+        let gone = storage.jobs.shrink_hold(leased.lease, nanos(0), at(122)).await;
+        assert_eq!(kind(gone), StorageErrorKind::Conflict);
+        storage.engine.close().await.unwrap();
+    }
+}
+
+/// What is of an allowance stays until the end: it pays first.
+pub async fn holds_with_an_allowance_shrink_by_credits(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    let mut terms = plan(1, account, 7);
+    terms.payer = Payer::Provider;
+    subscribe(&storage, terms).await;
+    accept(&storage, 5, account).await;
+    let leased = lease(&storage, 1, 0).await;
+    for (needed, held) in [(9, 9), (2, 7), (0, 7)] {
+        let shrunk = storage.jobs.shrink_hold(leased.lease, nanos(needed), at(1)).await;
+        assert_eq!(shrunk.unwrap(), nanos(held), "{needed}");
+    }
+    storage.engine.flush().await.unwrap();
+    let book = Books::read(&storage).await.of(account).clone();
+    assert_eq!(
+        (book.holds[0].amount, book.holds[0].allowance),
+        (nanos(7), nanos(7))
+    );
+    let ended = end(&leased.job, JobStatus::Completed, 5);
+    let settled = storage.jobs.finish(leased.lease, ended).await.unwrap();
+    assert_eq!((settled.charge, settled.available), (nanos(5), nanos(100)));
+    storage.engine.flush().await.unwrap();
+    let book = Books::read(&storage).await.of(account).clone();
+    assert_eq!(book.balance(LedgerAccount::Allowance), 2);
+    assert_eq!(book.usage[0].included, nanos(5));
+}
+
+/// The books have a few transfers of a hold, however often something is given back.
+pub async fn holds_shrink_a_few_times(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    let job = job(5);
+    let accepted = storage
+        .jobs
+        .accept(job.clone(), hold(5, account, 50))
+        .await
+        .unwrap();
+    assert!(matches!(accepted, HoldOutcome::Held { .. }));
+    let leased = lease(&storage, 1, 0).await;
+    for needed in (0..50).rev() {
+        let held = storage.jobs.shrink_hold(leased.lease, nanos(needed), at(1)).await;
+        let least = 50 - i64::from(MOST_EARLY);
+        assert_eq!(held.unwrap(), nanos(needed.max(least)));
+    }
+    let mut ended = end(&leased.job, JobStatus::Completed, 3);
+    ended.settlement.charge = nanos(3);
+    let settled = storage.jobs.finish(leased.lease, ended).await.unwrap();
+    assert_eq!((settled.charge, settled.available), (nanos(3), nanos(97)));
+    storage.engine.flush().await.unwrap();
+    Books::read(&storage).await;
 }
 
 /// Why a job has failed is read back, and it costs what its settlement says.

@@ -111,7 +111,8 @@ macro_rules! conformance_tests {
                 chain_is_read_up_to_its_bytes, circle_ends, deleted_once, expired_is_gone, sweep_deletes_what_expired;
             media: inserted_then_read, inserted_once, media_are_of_one_account, kept_longer_within_bounds,
                 forgotten_leaves_a_tombstone;
-            batch: begun_and_ended_once, written_under_its_lease, lines_are_of_the_books, deaths_count_in_a_row;
+            batch: begun_and_ended_once, written_under_its_lease, lines_are_of_the_books, freed_is_of_lines_that_have_ended,
+                deaths_count_in_a_row;
             file: kept_then_read, ids_are_used_once, files_are_of_one_account, listed_in_pages, room_is_bounded,
                 the_last_room_is_given_once, deleted_is_gone_and_then_forgotten, begun_is_kept_or_left_over;
             calibration: inserted_then_read, versions_count_up_and_are_not_used_again, calibrations_are_of_one_account,
@@ -180,7 +181,8 @@ macro_rules! books_conformance_tests {
                 jobs_are_of_one_account, listed_in_pages, found_in_every_account, leased_by_one_at_a_time,
                 renewed_leases_go_on, released_jobs_wait_until_they_are_due, who_has_least_comes_first,
                 claims_at_once_share_nothing, steps_go_one_way, an_advance_is_whole,
-                finished_with_its_settlement, failed_with_its_reason, cancelled_before_it_was_begun,
+                finished_with_its_settlement, holds_shrink_while_their_jobs_run, holds_with_an_allowance_shrink_by_credits,
+                holds_shrink_a_few_times, failed_with_its_reason, cancelled_before_it_was_begun,
                 expired_costs_nothing, events_follow_one_another, swept_when_it_ended_long_ago,
                 forgotten_once_it_has_ended, survives_reopening;
             part: parts_end_with_their_job, parts_are_of_one_account, parts_outlive_their_job;

@@ -79,6 +79,17 @@ fn long_prompt(above: Option<u64>) -> String {
 
 /// What was consumed costs, class by class; of several models part by part.
 fn cost(receipt: &ReceiptView) -> String {
+    if let Some(requests) = &receipt.requests {
+        let text = format!(
+            "{} requests, each ⌈its sum × 65 ÷ 100000000⌉: {} = {} credits",
+            requests.count,
+            requests.cost.nanos(),
+            requests.cost
+        );
+        let mut lines = classes(&receipt.lines);
+        lines.extend([["sum".to_owned(), receipt.sum.clone()], ["cost".to_owned(), text]]);
+        return aligned(&lines);
+    }
     if receipt.parts.is_empty() {
         return aligned(&rounded(&receipt.lines, &receipt.sum, receipt.cost));
     }
@@ -97,13 +108,19 @@ fn part(part: &ReceiptPart) -> String {
 }
 
 fn rounded(lines: &[ReceiptLine], sum: &str, cost: Credits) -> Vec<[String; 2]> {
-    let classes = lines.iter().map(|line| {
-        let product = format!("{} × {} = {}", line.tokens, line.price.nanos(), line.product);
-        [line.class.clone(), product]
-    });
     let rounded = format!("⌈{sum} ÷ 1000000⌉ = {} = {cost} credits", cost.nanos());
     let sums = [["sum", sum], ["cost", &rounded]];
-    classes.chain(sums.map(|line| line.map(str::to_owned))).collect()
+    let mut all = classes(lines);
+    all.extend(sums.map(|line| line.map(str::to_owned)));
+    all
+}
+
+fn classes(lines: &[ReceiptLine]) -> Vec<[String; 2]> {
+    let class = |line: &ReceiptLine| {
+        let product = format!("{} × {} = {}", line.tokens, line.price.nanos(), line.product);
+        [line.class.clone(), product]
+    };
+    lines.iter().map(class).collect()
 }
 
 /// Who pays it.

@@ -484,6 +484,67 @@ async fn a_cancelled_batch_delivers_what_there_is() {
     scene.finish().await;
 }
 
+/// What the lines that have ended have left of the hold can be spent while others run, and the receipt of the whole adds up.
+#[tokio::test]
+async fn credits_come_back_while_a_batch_runs() {
+    const LINES: usize = 32;
+    for storage in [Storage::Sqlite, Storage::Postgres] {
+        let scene = Scene::start_on(storage, "").await;
+        let (most, last) = (Gate::new(), Gate::new());
+        for number in 1..=LINES {
+            let gate = if number < LINES { &most } else { &last };
+            scene.upstream.push(Reply::words(2).hold_head(gate));
+        }
+        let input = scene.input(&lines(PLAIN, LINES)).await;
+        let batch = scene.batch(&input, CHAT).await;
+        eventually("as many run as may", async || {
+            scene.upstream.request_count() == 16
+        })
+        .await;
+        let whole = scene.gateway.balance(&scene.account).await;
+        assert_eq!(whole.credits + whole.held, GRANTED);
+        most.open();
+        eventually("all but one have ended", async || {
+            scene.shown(&batch).await["request_counts"]["completed"] == LINES - 1
+        })
+        .await;
+        let mut left = whole;
+        eventually("most came back", async || {
+            left = scene.gateway.balance(&scene.account).await;
+            left.held < whole.held / 2
+        })
+        .await;
+        assert_eq!(left.credits + left.held, GRANTED, "nothing is paid yet");
+        let each = whole.held / i64::try_from(LINES).unwrap();
+        assert!(left.held >= each, "the last one is covered: {left:?}");
+        last.open();
+        let done = scene.until(&batch, "completed").await;
+        let cost = nanos(&done["cost"]);
+        assert_eq!(scene.settled().await.credits, GRANTED - cost);
+
+        let row = scene.rows().await.remove(0);
+        let request = row["request_id"].as_str().unwrap().to_owned();
+        let command_line = scene.gateway.command_line();
+        let receipt = command_line.run(&["ledger", "receipt", &request]).await;
+        assert_eq!(receipt["matches"], true, "{receipt}");
+        assert_eq!(receipt["requests"]["count"], LINES);
+        let told = ["cost", "charge", "paid"].map(|name| nanos(&receipt[name]));
+        assert_eq!(told, [cost; 3]);
+        assert_eq!(nanos(&receipt["held_credits"]), whole.held);
+        let transfers = receipt["transfers"].as_array().unwrap();
+        let early = transfers.iter().filter(|transfer| {
+            let leg = transfer["leg"].as_str().unwrap();
+            leg.starts_with("release_early_")
+        });
+        assert!((1..=16).contains(&early.count()), "{receipt}");
+        let shown = command_line.try_run(&["ledger", "receipt", &request]).await;
+        let text = format!("{LINES} requests, each ⌈its sum × 65 ÷ 100000000⌉: {cost}");
+        assert!(shown.stdout.contains(&text), "{}", shown.stdout);
+        assert_eq!(command_line.run(&["ledger", "audit"]).await["clean"], true);
+        scene.finish().await;
+    }
+}
+
 #[tokio::test]
 async fn batches_are_listed_page_by_page() {
     let scene = Scene::start().await;

@@ -87,7 +87,7 @@ impl Left {
                 left.settled
                     .insert((settlement.account, settlement.hold), settlement);
             }
-            Record::Window(_) | Record::Refund(_) => {}
+            Record::Window(_) | Record::Refund(_) | Record::Shrink(_) => {}
         })?;
         Ok(left)
     }

@@ -12,7 +12,7 @@ use tollgate_edge::RequestContext;
 use tollgate_jobs::Work;
 use tollgate_pipeline::BatchAt;
 use tollgate_pipeline::batch::told_of_batch;
-use tollgate_storage::{KeptFile, LineState, Settlement};
+use tollgate_storage::{KeptFile, LineState};
 use tollgate_types::{Error, ErrorCode, StepState, Timestamp};
 use tollgate_upstream::{BatchAnswer, BatchEnd, BatchResult, BatchState, UpstreamError};
 
@@ -20,7 +20,7 @@ use super::handover::number_of;
 use super::{Chunk, Handed};
 use crate::batches::job::{AT_ONCE, Batches, Run, Stop};
 use crate::batches::lines::Lines;
-use crate::batches::outputs::{self, NotBegun, line_of};
+use crate::batches::outputs::{self, LineCost, NotBegun, line_of};
 use crate::batches::request::Named;
 use crate::responses::kept::unavailable;
 
@@ -352,45 +352,43 @@ impl Batches {
             .map(|named| named.custom_id.clone())
             .unwrap_or_default();
         let place = run.place(number, &custom_id);
-        let (content, state, settlement) = match (how, named, at) {
+        let (content, state, cost) = match (how, named, at) {
             (How::Answered(status, body), Ok(named), Some(at)) => {
                 let answered = self.answered(run, &named, at, status, body).await;
                 let request = answered.request;
                 match answered.made {
                     Ok(body) => {
                         let content = outputs::answered(&place, request, &body);
-                        (content, LineState::Done, answered.settlement)
+                        (content, LineState::Done, answered.cost)
                     }
                     Err(error) => {
                         let content = outputs::failed(&place, request, &error);
-                        (content, LineState::Failed, answered.settlement)
+                        (content, LineState::Failed, answered.cost)
                     }
                 }
             }
-            (How::NotBegun(why), ..) => (outputs::not_begun(&place, why), LineState::Failed, None),
+            (How::NotBegun(why), ..) => (
+                outputs::not_begun(&place, why),
+                LineState::Failed,
+                LineCost::default(),
+            ),
             (How::Failed(error), ..) => (
                 outputs::failed(&place, self.request(), &error),
                 LineState::Failed,
-                None,
+                LineCost::default(),
             ),
             (How::Answered(..), ..) => {
                 let error = Error::internal("a line that was handed over cannot be read");
                 (
                     outputs::failed(&place, self.request(), &error),
                     LineState::Failed,
-                    None,
+                    LineCost::default(),
                 )
             }
         };
         self.ended(
             run,
-            line_of(
-                run.job,
-                number,
-                state,
-                self.sealed(run.job, &content)?,
-                settlement.as_ref(),
-            ),
+            line_of(run.job, number, state, self.sealed(run.job, &content)?, &cost),
         )
         .await
     }
@@ -415,7 +413,7 @@ impl Batches {
         Answered {
             request,
             made: made.await,
-            settlement: settled.get(),
+            cost: LineCost::from(&*settled),
         }
     }
 }
@@ -424,7 +422,7 @@ impl Batches {
 struct Answered {
     request: tollgate_types::RequestId,
     made: Result<Bytes, Error>,
-    settlement: Option<Settlement>,
+    cost: LineCost,
 }
 
 /// The line that a result is of, if it waits for one.
