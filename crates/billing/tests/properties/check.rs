@@ -244,6 +244,29 @@ fn i4_what_is_held_is_charged_or_returned() {
 }
 
 #[test]
+fn i4_what_was_given_back_early_is_not_held_and_not_returned_again() {
+    let early = |pages: &mut Pages, id, number| {
+        pages.transfer(ACCOUNT, TransferSubject::Hold(id), Leg::ReleaseEarly(number), 10);
+    };
+    let shrunk = |pages: &mut Pages| {
+        early(pages, OPEN, 0);
+        early(pages, OPEN, 1);
+        pages.open.get_mut(&OPEN).unwrap().amount = Credits::from_nanos(40);
+    };
+    let mut pages = sound();
+    shrunk(&mut pages);
+    let report = check(&pages, true);
+    assert!(report.is_clean(), "{:?}", report.faults);
+    // It still says that it holds all of it.
+    breaks(&["I4"], |pages| {
+        shrunk(pages);
+        pages.open.get_mut(&OPEN).unwrap().amount = Credits::from_nanos(50);
+    });
+    // It was returned at the end as well.
+    breaks(&["I4"], |pages| early(pages, SETTLED, 0));
+}
+
+#[test]
 fn i7_nothing_is_used_without_a_hold() {
     breaks(&["I7"], |pages| {
         let unheld = UsageRow {

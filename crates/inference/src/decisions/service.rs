@@ -30,12 +30,8 @@ pub(super) async fn create(
     let Prepared {
         asked,
         routed,
-        mut request,
-    } = prepare(pipeline, ctx, caller, body).await?;
-    let choice = &asked.options.calibration;
-    request.call.profile = calibrations
-        .profile(request.caller.account_id(), &routed.model.id, choice)
-        .await?;
+        request,
+    } = prepare(pipeline, calibrations, ctx, caller, body).await?;
     let public_model = routed.public_model.clone();
     let admission = admit(pipeline, ctx, routed, request).await?;
     let served = pipeline.decide(admission).await?;
@@ -67,6 +63,7 @@ pub(crate) struct Prepared {
 /// The call that a request asks for, its text counted.
 pub(crate) async fn prepare(
     pipeline: &Pipeline,
+    calibrations: &Calibrations,
     ctx: &RequestContext,
     caller: Caller,
     body: &[u8],
@@ -75,6 +72,10 @@ pub(crate) async fn prepare(
     let mut routed = pipeline.route(&caller, &asked.model)?;
     check_model(&routed.model, &asked.state)?;
     routed.retain_deciders(&asked.state)?;
+    let choice = &asked.options.calibration;
+    let profile = calibrations
+        .profile(caller.account_id(), &routed.model.id, choice)
+        .await?;
     let input = count(pipeline, &routed.model, &asked).await?;
     input.check()?;
     let demand = demand(&input);
@@ -82,7 +83,7 @@ pub(crate) async fn prepare(
         state: Arc::new(asked.state.clone()),
         questions: asked.questions.clone().into(),
         options: asked.options.clone(),
-        profile: None,
+        profile,
         input,
     };
     let request = call_request(ctx, caller, ENDPOINT, demand, call);

@@ -69,7 +69,9 @@ impl Asking<'_> {
                 return of_embeddings(pipeline, ctx, path, prepared.routed, prepared.request).await;
             }
             Endpoint::Decisions => {
-                let prepared = decisions::service::prepare(pipeline, ctx, caller, &body).await?;
+                let prepared =
+                    decisions::service::prepare(pipeline, &inference.calibrations, ctx, caller, &body)
+                        .await?;
                 return of_decisions(pipeline, ctx, path, prepared.routed, prepared.request).await;
             }
             Endpoint::EmbedContent(model) => {

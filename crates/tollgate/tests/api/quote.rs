@@ -411,5 +411,14 @@ async fn a_quote_of_decisions_is_what_they_cost() {
         "invalid_parameter",
         Some("request.questions.q.type"),
     );
+    let unknown = json!({"model": "sim/decide", "state": "x", "questions": {"q": question},
+        "options": {"calibration": "cal_00000000000000000000000000000001"}});
+    let response = ask(&scene, &scene.key.secret, "/v1/decisions", &unknown, None).await;
+    assert_error(
+        "a calibration",
+        &response,
+        "not_found",
+        Some("request.options.calibration"),
+    );
     scene.finish().await;
 }
