@@ -22,19 +22,13 @@ impl BatchStore for Sqlite {
         version: PriceVersion,
         at: Timestamp,
     ) -> Result<bool> {
-        self.write(
-            move |connection| Box::pin(begin(connection, lease, number, version, at)),
-            |begun| begun,
-        )
-        .await
+        self.write_one(move |connection| Box::pin(begin(connection, lease, number, version, at)))
+            .await
     }
 
     async fn end(&self, lease: JobLease, line: BatchLine, at: Timestamp) -> Result<()> {
-        self.write(
-            move |connection| Box::pin(end(connection, lease, line, at)),
-            |()| (),
-        )
-        .await
+        self.write_one(move |connection| Box::pin(end(connection, lease, line, at)))
+            .await
     }
 
     async fn goes_on(&self, lease: JobLease) -> Result<()> {

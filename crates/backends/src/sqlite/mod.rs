@@ -278,7 +278,17 @@ impl Core {
         T: Send + 'static,
         R: Send + 'static,
     {
-        let (work, answer) = Task::prepare(statements, apply);
+        let (work, answer) = Task::prepare(statements, apply, false);
+        self.inbox.send(Command::Work(work));
+        answer.await.map_err(stopped)?
+    }
+
+    /// The same for what is written often and by one statement alone, beside which nothing is to be undone.
+    async fn write_one<T: Send + 'static>(
+        &self,
+        statement: impl for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (work, answer) = Task::prepare(statement, |result| result, true);
         self.inbox.send(Command::Work(work));
         answer.await.map_err(stopped)?
     }

@@ -13,6 +13,9 @@ pub(super) trait Work: Send {
     /// answers; other failures are the engine's.
     async fn run(&mut self, connection: &mut SqliteConnection) -> std::result::Result<(), StorageErrorKind>;
 
+    /// Whether one statement alone may write: when it fails, SQLite undoes it by itself.
+    fn is_one_statement(&self) -> bool;
+
     /// Answers, after the transaction was committed or failed as a whole.
     fn finish(self: Box<Self>, committed: Result<()>);
 }
@@ -23,6 +26,7 @@ pub(super) struct Task<T, S, A, R> {
     statements: Option<S>,
     apply: A,
     outcome: Option<Result<T>>,
+    is_one_statement: bool,
     answer: oneshot::Sender<Result<R>>,
 }
 
@@ -34,12 +38,17 @@ where
     A: FnOnce(T) -> R + Send + 'static,
 {
     /// The work, and where its answer arrives.
-    pub(super) fn prepare(statements: S, apply: A) -> (Box<dyn Work>, oneshot::Receiver<Result<R>>) {
+    pub(super) fn prepare(
+        statements: S,
+        apply: A,
+        is_one_statement: bool,
+    ) -> (Box<dyn Work>, oneshot::Receiver<Result<R>>) {
         let (answer, answered) = oneshot::channel();
         let task = Task {
             statements: Some(statements),
             apply,
             outcome: None,
+            is_one_statement,
             answer,
         };
         (Box::new(task), answered)
@@ -62,6 +71,10 @@ where
         let kind = outcome.as_ref().map(|_| ()).map_err(|error| error.kind);
         self.outcome = Some(outcome);
         kind
+    }
+
+    fn is_one_statement(&self) -> bool {
+        self.is_one_statement
     }
 
     fn finish(self: Box<Self>, committed: Result<()>) {

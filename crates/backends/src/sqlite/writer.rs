@@ -324,18 +324,31 @@ impl Writer {
     }
 }
 
-/// Carries out one piece of work in a savepoint. A rule that forbids it undoes it alone; a failure of the engine
+/// Carries out one piece of work, in a savepoint where it is several statements. A rule that forbids it undoes it alone; a failure of the engine
 /// undoes the whole transaction, because the engine may have undone it already.
 async fn carry_out(connection: &mut SqliteConnection, work: &mut dyn Work) -> Result<()> {
+    if work.is_one_statement() {
+        return match work.run(connection).await {
+            Ok(())
+            | Err(StorageErrorKind::NotFound | StorageErrorKind::Conflict | StorageErrorKind::Corrupt) => {
+                Ok(())
+            }
+            Err(kind) => Err(failed(kind)),
+        };
+    }
     execute(connection, "SAVEPOINT work").await?;
     match work.run(connection).await {
         Ok(()) => {}
         Err(StorageErrorKind::NotFound | StorageErrorKind::Conflict | StorageErrorKind::Corrupt) => {
             execute(connection, "ROLLBACK TO work").await?;
         }
-        Err(kind) => return Err(StorageError::new(kind, "administrative work failed")),
+        Err(kind) => return Err(failed(kind)),
     }
     execute(connection, "RELEASE work").await
+}
+
+fn failed(kind: StorageErrorKind) -> StorageError {
+    StorageError::new(kind, "administrative work failed")
 }
 
 /// Runs a statement without values.
