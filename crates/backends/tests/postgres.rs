@@ -57,11 +57,10 @@ fn run_leasing(case: impl FnOnce(Factory) -> BoxFuture<()>) {
 }
 
 fn run_with(leases: Option<LeaseConfig>, case: impl FnOnce(Factory) -> BoxFuture<()>) {
-    let database = TestDatabase::create();
+    let database = TestDatabase::migrated();
     let mut config = database.config();
     config.leases = leases;
     database.block_on(async {
-        postgres::migrate(&config.url).await.unwrap();
         let factory = Factory::new(move || {
             let config = config.clone();
             async move { postgres::open(config).await.unwrap() }
