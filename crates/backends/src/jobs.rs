@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use sqlx::FromRow;
 use tollgate_storage::{
-    Job, JobError, JobEvent, JobFilter, JobLease, JobStep, LeasedDelivery, LeasedJob, NewHold, NewJob,
-    Result, Settlement, StorageError, StorageErrorKind,
+    Job, JobCancel, JobError, JobEvent, JobFilter, JobLease, JobStep, LeasedDelivery, LeasedJob, NewHold,
+    NewJob, Result, Settlement, StorageError, StorageErrorKind,
 };
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
@@ -80,8 +80,9 @@ pub(crate) const FINISH: &str = "UPDATE job SET status = $3, result = $4, error_
 pub(crate) const END_QUEUED: &str = "UPDATE job SET status = $3, charge = 0, overrun = 0, outcome = $4, estimated = 0, \
     provider = '', completed_at = $5, last_event = last_event + 1, cancel_requested = $6 \
     WHERE account_id = $1 AND id = $2 AND status = 'queued' RETURNING *";
-pub(crate) const REQUEST_CANCEL: &str = "UPDATE job SET cancel_requested = 1 WHERE account_id = $1 AND id = $2 \
-    AND status = 'in_progress' RETURNING *";
+/// Asks for the first time that a job be cancelled that somebody has begun.
+pub(crate) const REQUEST_CANCEL: &str = "UPDATE job SET cancel_requested = 1, last_event = last_event + 1 \
+    WHERE account_id = $1 AND id = $2 AND status = 'in_progress' AND cancel_requested = 0 RETURNING *";
 /// The hold of a job, for whoever carries it out.
 pub(crate) const HOLD_OF: &str = "SELECT hold_id FROM job \
     WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress'";
@@ -258,6 +259,14 @@ pub(crate) fn in_order(found: impl Iterator<Item = Result<Job>>, filter: &JobFil
         jobs.reverse();
     }
     Ok(jobs)
+}
+
+/// What has become of the wish to cancel a job that was begun.
+pub(crate) fn cancel_of(job: Job) -> JobCancel {
+    match job.status.is_terminal() {
+        true => JobCancel::Ended(Box::new(job)),
+        false => JobCancel::Requested(Box::new(job)),
+    }
 }
 
 /// The hold of a job lasts as long as the job.

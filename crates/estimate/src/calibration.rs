@@ -86,6 +86,12 @@ impl Profile {
         })
     }
 
+    /// Whether answers of this type are corrected.
+    pub fn corrects(&self, kind: AnswerKind) -> bool {
+        let has_curve = kind == AnswerKind::Noul && self.isotonic.is_some();
+        has_curve || self.temperatures.iter().any(|known| known.kind == kind)
+    }
+
     /// The same probabilities, corrected; they sum to one. Where the width has no temperature, the nearest one of the type
     /// serves; a type without any stays as it is.
     pub fn apply(&self, kind: AnswerKind, probabilities: &[f64]) -> Vec<f64> {

@@ -46,7 +46,7 @@ impl Asked<'_> {
             true => Ok(Some(template.clone())),
             false => Err(invalid(
                 "template",
-                &format!("is '{slug}', which makes something else"),
+                &format!("is '{slug}', which is a template of {}", made_by(template.kind)),
             )),
         }
     }
@@ -68,7 +68,7 @@ impl Asked<'_> {
         };
         let routed = self.room.studio.pipeline.route(&self.caller, name)?;
         if routed.model.kind != kind {
-            return Err(wrong_kind());
+            return Err(wrong_kind(&routed.model, kind));
         }
         match template.filter(|template| !template.supports(&routed.model)) {
             None => Ok(routed),
@@ -175,8 +175,31 @@ fn not_supported(template: &Template) -> Error {
     invalid("model", &what)
 }
 
-fn wrong_kind() -> Error {
-    let message =
-        "This model does not make this. Its record in GET /v1/models names the endpoints it serves.";
+/// What models and templates of a kind make.
+fn made_by(kind: ModelKind) -> &'static str {
+    match kind {
+        ModelKind::Image => "pictures",
+        ModelKind::Video => "films",
+        ModelKind::Speech => "speech",
+        ModelKind::Transcription => "transcripts",
+        ModelKind::Chat => "text",
+        ModelKind::Embedding => "vectors",
+        ModelKind::Moderation => "judgements",
+        ModelKind::Decision => "decisions",
+    }
+}
+
+fn wrong_kind(model: &Model, wanted: ModelKind) -> Error {
+    let kind = model.kind.as_str();
+    let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        "an"
+    } else {
+        "a"
+    };
+    let message = format!(
+        "'{}' is {article} {kind} model; it makes no {}. Its record in GET /v1/models names the endpoints it serves.",
+        model.id,
+        made_by(wanted)
+    );
     Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model")
 }

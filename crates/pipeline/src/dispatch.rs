@@ -176,7 +176,7 @@ pub(crate) fn public_error(error: &UpstreamError, input: &str) -> Error {
             ),
             UpstreamCause::Connect => Error::new(
                 ErrorCode::ModelUnavailable,
-                "The model is not reachable at the moment. Retry shortly.",
+                "The model is not reachable at the moment. Retry shortly; if it persists, contact support with the request id.",
             )
             .with_retry(retry),
             UpstreamCause::Status | UpstreamCause::Protocol => Error::new(

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tollgate_billing::{Demand, Hold};
-use tollgate_storage::{FileError, FileSource};
+use tollgate_storage::{FileError, FileSource, StoredFile};
 use tollgate_types::generate::{File, GenerateRequest, Part, Stored};
 use tollgate_types::{AccountId, Error, ErrorCode, Retry};
 use tollgate_upstream::{
@@ -38,6 +38,20 @@ pub struct MediaSources {
     pub files: Arc<dyn FileSource>,
     /// Looks into what they send.
     pub gauge: Arc<dyn Gauge>,
+}
+
+impl MediaSources {
+    /// A file of an account, of at most so many bytes. `param` is where the caller has named it.
+    pub async fn file(
+        &self,
+        account: AccountId,
+        id: &str,
+        most_bytes: u64,
+        param: &str,
+    ) -> Result<StoredFile, Error> {
+        let read = self.files.read(account, id, most_bytes).await;
+        read.map_err(|error| not_read(error, param))
+    }
 }
 
 /// A call whose caller may name media instead of sending them.
@@ -141,8 +155,8 @@ impl Pipeline {
     }
 
     async fn read_one(&self, account: AccountId, id: &str, wanted: &Wanted) -> Result<Found, Error> {
-        let read = self.media.files.read(account, id, wanted.kind.most_bytes()).await;
-        let file = read.map_err(|error| not_read(error, &wanted.param))?;
+        let most = wanted.kind.most_bytes();
+        let file = self.media.file(account, id, most, &wanted.param).await?;
         if !wanted.takes(&file.media_type) {
             return Err(refusal(&wanted.param, FetchError::WrongType));
         }

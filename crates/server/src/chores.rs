@@ -14,7 +14,8 @@ use crate::wiring::Domains;
 /// How many kept answers one pass deletes at the most: each is as large as a conversation.
 const BATCH: u32 = 100;
 
-/// Releases holds that nobody resolved, has lots expire, renews what is due, and deletes kept answers whose time is over.
+/// Releases holds that nobody resolved, has lots expire, renews what is due, and deletes kept answers whose time is over and
+/// the working folders of processes that died.
 pub async fn sweep(domains: &Domains) {
     let (storage, clock) = (&domains.storage, &*domains.clock);
     if domains.time.is_sure() {
@@ -29,6 +30,15 @@ pub async fn sweep(domains: &Domains) {
     delete("responses", || storage.responses.sweep(now, BATCH)).await;
     delete("notices", || storage.notices.sweep(kept_since(now), BATCH)).await;
     delete("idempotency keys", || storage.idempotency.sweep(now, BATCH)).await;
+    remove_folders().await;
+}
+
+async fn remove_folders() {
+    match tokio::task::spawn_blocking(tollgate_studio::scratch::remove_left).await {
+        Ok(Ok(0)) | Err(_) => {}
+        Ok(Ok(removed)) => tracing::info!(removed, "removed working folders of processes that died"),
+        Ok(Err(error)) => tracing::warn!(%error, "cannot look for working folders of processes that died"),
+    }
 }
 
 async fn renew(domains: &Domains, with_test_clocks: &[Account]) {

@@ -172,6 +172,17 @@ pub struct NewJobEvent {
 }
 
 impl NewJobEvent {
+    /// The kind of [`NewJobEvent::cancelling`].
+    pub const CANCELLING: &'static str = "job.cancelling";
+
+    /// What a job that was begun tells once, when its caller does not want it any more.
+    pub fn cancelling() -> Self {
+        Self {
+            kind: Self::CANCELLING.into(),
+            body: Vec::new(),
+        }
+    }
+
     /// What every job tells when it becomes this: `job.queued`, `job.in_progress`, and how it ends.
     pub fn became(status: JobStatus) -> Self {
         Self {
@@ -326,7 +337,8 @@ pub trait JobStore: Send + Sync {
     /// Ends a job and resolves its hold. The same lease again answers the first result. `Conflict` when the lease is void.
     async fn finish(&self, lease: JobLease, end: JobEnd) -> Result<Resolution>;
 
-    /// Cancels a job that nobody has begun, else asks whoever carries it out. `NotFound` when there is none.
+    /// Cancels a job that nobody has begun, else asks whoever carries it out. The first to ask makes it tell
+    /// [`NewJobEvent::cancelling`], at this time; to ask again changes nothing. `NotFound` when there is none.
     async fn cancel(&self, account: AccountId, id: JobId, at: Timestamp) -> Result<JobCancel>;
 
     /// What has happened to a job after the event of this number, at most `limit`.

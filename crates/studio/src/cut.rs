@@ -9,8 +9,9 @@ use crate::film::{Expected, FILE, PATIENCE, PICTURE, SOUND};
 use crate::inspect::CutExpected;
 use crate::picture::Dimensions;
 use crate::probe::{FrameRate, Probe};
-use crate::process::{Run, Scratch, Unfinished};
+use crate::process::{Run, Unfinished};
 use crate::scene::{IN_ORDER, absolute, exactly, overlap};
+use crate::scratch::Scratch;
 use crate::tools::{Program, Tools};
 
 mod sound;

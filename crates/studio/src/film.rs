@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::picture::{Dimensions, Encoding, Picture};
 use crate::probe::{FrameRate, Probe};
-use crate::process::{Run, Scratch, Unfinished};
+use crate::process::{Run, Unfinished};
+use crate::scratch::Scratch;
 use crate::tools::{Program, Tools};
 
 /// How long making a film may take.

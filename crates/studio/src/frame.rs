@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::picture::{Dimensions, Encoding, Picture};
 use crate::probe::FORMATS;
-use crate::process::{Run, Scratch};
+use crate::process::Run;
+use crate::scratch::Scratch;
 use crate::tools::{Program, Tools};
 
 /// How long looking for a frame may take.

@@ -7,7 +7,8 @@ use crate::error::Result;
 use crate::film::PATIENCE;
 use crate::picture::Dimensions;
 use crate::probe::{FORMATS, FrameRate, Probe};
-use crate::process::{Run, Scratch};
+use crate::process::Run;
+use crate::scratch::Scratch;
 use crate::tools::{Program, Tools};
 
 /// The loudness films are made with, in tenths of LUFS (EBU R 128).

@@ -9,8 +9,9 @@ use crate::draw::noise::Chance;
 use crate::error::{Error, Result};
 use crate::film::{PATIENCE, SAMPLE_RATE};
 use crate::probe::FORMATS;
-use crate::process::{Run, Scratch, Unfinished};
+use crate::process::{Run, Unfinished};
 use crate::scene::absolute;
+use crate::scratch::Scratch;
 use crate::tools::{Program, Tools};
 
 mod synthesis;

@@ -7,7 +7,6 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
@@ -203,30 +202,6 @@ async fn end(complaints: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>> {
         }
     }
     Ok(kept)
-}
-
-/// A folder that is removed with everything in it.
-#[derive(Debug)]
-pub struct Scratch {
-    folder: TempDir,
-}
-
-impl Scratch {
-    /// A new folder where temporary files are kept.
-    pub fn make() -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("tollgate-studio-").tempdir()?;
-        Ok(Self { folder })
-    }
-
-    /// The folder.
-    pub fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// Where a file of this name is, or would be.
-    pub fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
 }
 
 /// A file that is not finished: beside the place where it will be, and removed unless it gets there.

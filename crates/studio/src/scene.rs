@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::film::{Expected, FILE, FilmSpec, PATIENCE, PICTURE, SAMPLE_RATE, ZOOM, oversize};
 use crate::picture::{Dimensions, Encoding, Picture};
 use crate::probe::{FORMATS, FrameRate, Probe};
-use crate::process::{Run, Scratch, Unfinished};
+use crate::process::{Run, Unfinished};
+use crate::scratch::Scratch;
 use crate::tools::{Program, Tools};
 
 /// How long a scene turns into the next one, where it does; the nearest whole number of frames is.

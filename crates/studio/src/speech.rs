@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use crate::captions::Word;
 use crate::error::{Error, Result};
-use crate::process::{Run, Scratch};
+use crate::process::Run;
+use crate::scratch::Scratch;
 use crate::timing;
 use crate::tools::{Program, Tools};
 

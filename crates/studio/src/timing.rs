@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::captions::{Word, ends_sentence, is_square};
 use crate::error::{Error, Result};
 use crate::probe::FORMATS;
-use crate::process::{Run, Scratch};
+use crate::process::Run;
+use crate::scratch::Scratch;
 use crate::tools::{Program, Tools};
 
 /// How long listening may take.

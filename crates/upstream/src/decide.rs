@@ -97,6 +97,8 @@ pub struct LabelReading {
     pub logprobs: Vec<Option<f64>>,
     /// What is not told is at most so probable, as a logarithm.
     pub rest: Option<f64>,
+    /// How many requests to the model that took.
+    pub requests: u32,
 }
 
 /// How often each label was answered.
@@ -106,6 +108,8 @@ pub struct LabelDraws {
     pub counts: Vec<u32>,
     /// Answers that were none of the labels.
     pub others: u32,
+    /// How many requests to the model that took.
+    pub requests: u32,
 }
 
 /// Decides.

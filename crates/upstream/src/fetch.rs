@@ -65,7 +65,7 @@ pub struct Fetched {
 /// not be reached and one where nobody answers read the same. The cause is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchError {
-    /// Not an address that could be fetched by anybody: scheme, port, user name, or spelling.
+    /// Not an address that could be fetched by anybody: scheme, port, user name, or spelling. Or it redirects to such a one.
     NotAnAddress,
     /// Nothing could be had from there.
     Unreachable,
@@ -80,7 +80,9 @@ pub enum FetchError {
 impl fmt::Display for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            FetchError::NotAnAddress => "must be an http or https URL on port 80 or 443, without a user name",
+            FetchError::NotAnAddress => {
+                "must be an http or https URL on port 80 or 443, without a user name, and redirect only to such"
+            }
             FetchError::Unreachable => "cannot be fetched",
             FetchError::TooLarge => "is too large",
             FetchError::TooSlow => "took too long to fetch",

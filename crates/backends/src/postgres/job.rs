@@ -22,7 +22,7 @@ use super::{Node, rows};
 use crate::jobs::{
     ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, HOLD_OF, IS_WAITING, JobColumns, JobEventColumns,
     OVERDUE, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job,
-    bind_list, bind_search, bind_step, in_order, lasting, of_job, of_lease, unfinished, void,
+    bind_list, bind_search, bind_step, cancel_of, in_order, lasting, of_job, of_lease, unfinished, void,
 };
 use crate::parts::bind_part;
 use crate::rows::{id_bytes, quantity_column};
@@ -342,13 +342,16 @@ async fn cancel(
     if let Some(job) = end_queued(connection, account, id, end, at).await? {
         return Ok(JobCancel::Cancelled(Box::new(job)));
     }
-    let requested = optional(connection, of_job!(REQUEST_CANCEL, account, id)).await?;
-    if let Some(row) = requested {
-        return Ok(JobCancel::Requested(Box::new(job(&row)?)));
+    if let Some(row) = optional(connection, of_job!(REQUEST_CANCEL, account, id)).await? {
+        let requested = job(&row)?;
+        let sequence = quantity_column(requested.last_event);
+        let told = [NewJobEvent::cancelling()];
+        tell(connection, (account, id), sequence, &told, at).await?;
+        return Ok(JobCancel::Requested(Box::new(requested)));
     }
-    let ended = optional(connection, of_job!(GET, account, id)).await?;
-    let ended = ended.ok_or_else(|| StorageError::not_found(id))?;
-    Ok(JobCancel::Ended(Box::new(job(&ended)?)))
+    let begun = optional(connection, of_job!(GET, account, id)).await?;
+    let begun = begun.ok_or_else(|| StorageError::not_found(id))?;
+    Ok(cancel_of(job(&begun)?))
 }
 
 async fn end_queued(

@@ -18,7 +18,7 @@ use super::{Core, Sqlite};
 use crate::jobs::{
     ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, HOLD_OF, IS_WAITING, JobColumns, JobEventColumns,
     OVERDUE, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job,
-    bind_list, bind_search, bind_step, in_order, lasting, of_job, of_lease, unfinished, void,
+    bind_list, bind_search, bind_step, cancel_of, in_order, lasting, of_job, of_lease, unfinished, void,
 };
 use crate::journal::record::crashed;
 use crate::parts::bind_part;
@@ -192,19 +192,13 @@ impl Sqlite {
         if let Some(job) = self.end_queued(account, id, end, at).await? {
             return Ok(JobCancel::Cancelled(Box::new(job)));
         }
-        let requested = self
+        let begun = self
             .write(
-                move |connection| Box::pin(request_cancel(connection, account, id)),
-                |requested| requested,
+                move |connection| Box::pin(request_cancel(connection, account, id, at)),
+                |begun| begun,
             )
             .await?;
-        if let Some(job) = requested {
-            return Ok(JobCancel::Requested(Box::new(job)));
-        }
-        let ended = JobStore::get(self, account, id).await?;
-        ended
-            .map(|job| JobCancel::Ended(Box::new(job)))
-            .ok_or_else(|| StorageError::not_found(id))
+        begun.map(cancel_of).ok_or_else(|| StorageError::not_found(id))
     }
 
     /// Ends a job that nobody has begun; none when somebody has.
@@ -492,16 +486,24 @@ async fn end_queued(
     Ok(Some(ended))
 }
 
+/// The job, which tells of the wish to cancel it if that is the first one.
 async fn request_cancel(
     connection: &mut SqliteConnection,
     account: AccountId,
     id: JobId,
+    at: Timestamp,
 ) -> Result<Option<Job>> {
     let row = of_job!(REQUEST_CANCEL, account, id)
-        .fetch_optional(connection)
+        .fetch_optional(&mut *connection)
         .await
         .map_err(storage_error)?;
-    row.as_ref().map(job).transpose()
+    let Some(requested) = row.as_ref().map(job).transpose()? else {
+        return get(connection, account, id).await;
+    };
+    let sequence = quantity_column(requested.last_event);
+    let told = [NewJobEvent::cancelling()];
+    tell(connection, (account, id), sequence, &told, at).await?;
+    Ok(Some(requested))
 }
 
 async fn events(

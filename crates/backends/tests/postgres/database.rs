@@ -113,7 +113,7 @@ async fn template(server: &str) -> String {
     let lock = "SELECT pg_advisory_lock(7021860145)";
     sqlx::query(lock).execute(&mut connection).await.unwrap();
     let is_there = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)";
-    let is_there = sqlx::query_scalar(is_there)
+    let is_there = sqlx::query_scalar::<_, bool>(is_there)
         .bind(&name)
         .fetch_one(&mut connection);
     if !is_there.await.unwrap() {

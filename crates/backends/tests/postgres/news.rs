@@ -183,6 +183,7 @@ fn jobs_are_told_to_other_nodes() {
         jobs.advance(lease, step, NOW).await.unwrap();
         jobs.cancel(ACCOUNT, id, NOW).await.unwrap();
         assert_eq!(next(&mut reader).await, JobNews::Cancelled(id));
+        assert_eq!(next(&mut reader).await, changed);
         jobs.cancel(ACCOUNT, id, NOW).await.unwrap();
         let told = JobAdvance {
             events: vec![NewJobEvent::became(JobStatus::InProgress)],

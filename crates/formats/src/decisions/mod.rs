@@ -12,10 +12,12 @@ mod read;
 mod upstream;
 mod write;
 
-use tollgate_types::decide::{DecideOptions, Question, State};
+use std::collections::HashMap;
+
+use tollgate_types::decide::{DecideOptions, Question, State, StateMediaKind};
 
 pub use marker::{Piece, marker, pieces};
-pub use read::read;
+pub use read::{read, read_knowing};
 pub use upstream::{Shape, answers, ask, carry};
 pub use write::{InputTokens, ResponseFrame, write};
 
@@ -39,6 +41,20 @@ pub enum Container {
     Map,
 }
 
+/// What uploaded files are, by their ids.
+pub type FileKinds = HashMap<String, StateMediaKind>;
+
+/// An uploaded file that is a medium of a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFile {
+    /// Its place among the media of the state. The medium has no address until the file was read.
+    pub medium: usize,
+    /// Its id, as the caller wrote it.
+    pub id: String,
+    /// What its part says that it is; `None` where its content is to say it.
+    pub kind: Option<StateMediaKind>,
+}
+
 /// A request that is well formed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
@@ -46,6 +62,8 @@ pub struct Asked {
     pub model: String,
     /// What is decided about.
     pub state: State,
+    /// The media of the state that are files, in their order.
+    pub files: Vec<NamedFile>,
     /// 1 to 128, no two of one id, in the order of the caller.
     pub questions: Vec<Question>,
     /// How it is decided.

@@ -272,7 +272,7 @@ fn part_from_wire(part: wire::Part) -> Option<Part> {
 
 /// The id in the name of an uploaded file: `files/{id}`, or an address that ends with it behind the version. The host says
 /// nothing: a file of another service is none of this account's.
-pub(super) fn stored_id(uri: &str) -> Option<&str> {
+pub(crate) fn stored_id(uri: &str) -> Option<&str> {
     let name = match uri.split_once("://") {
         None => uri,
         Some((_, rest)) => {

@@ -30,6 +30,7 @@ mod wire;
 
 pub use answer::{decode_response, encode_response};
 pub use carry::carry;
+pub(crate) use decode::stored_id;
 pub use decode::{decode_count, decode_request};
 pub use embed::{
     EMBED_FIELDS, decode_embeddings, embed_param, embed_request, embed_requests, encode_embed_request,

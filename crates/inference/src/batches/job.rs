@@ -47,12 +47,13 @@ const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(5);
 /// How long what came of a batch is kept that says nothing.
 const KEPT: Duration = Duration::from_hours(30 * 24);
+/// Events that are read at once.
+const EVENTS: u32 = 100;
 /// The two files, as steps.
 const OUTPUT: u32 = 0;
 const ERRORS: u32 = 1;
-/// Said when the files are written, and when nobody wants the batch any more.
+/// Said when the files are written.
 pub(super) const FINALIZING: &str = "batch.finalizing";
-pub(super) const CANCELLING: &str = "batch.cancelling";
 
 /// Carries batches out.
 pub struct Batches {
@@ -198,9 +199,6 @@ impl Batches {
         loop {
             while stop.is_none() && running.len() < AT_ONCE {
                 stop = self.stop(work, run.order);
-                if stop == Some(Stop::Cancelled) {
-                    self.tell_cancelling(work).await.map_err(|error| lost(&error))?;
-                }
                 if stop.is_some() {
                     break;
                 }
@@ -385,10 +383,6 @@ impl Batches {
     ) -> Result<Ran, Error> {
         let job = work.job().clone();
         let finalizing_at = self.clock.now();
-        let cancelling_at = match stop {
-            Stop::Cancelled => self.told_at(&job, CANCELLING).await?.or(Some(finalizing_at)),
-            _ => None,
-        };
         let told = work.tell(Progress {
             phase: Some("finalizing".into()),
             ..told(FINALIZING)
@@ -424,6 +418,8 @@ impl Batches {
                 Some(self.keep(work, ERRORS, told, order).await?)
             }
         };
+        // It may have been asked for since the last request was begun.
+        let cancelling_at = self.told_at(&job, NewJobEvent::CANCELLING).await?;
         let outcome = Outcome {
             output,
             errors,
@@ -435,8 +431,8 @@ impl Batches {
         };
         let (status, how) = match stop {
             Stop::Expired => (JobStatus::Expired, CallOutcome::Timeout),
-            Stop::Cancelled => (JobStatus::Cancelled, CallOutcome::Cancelled),
-            Stop::End | Stop::Leaving => (JobStatus::Completed, CallOutcome::Ok),
+            Stop::End | Stop::Leaving if cancelling_at.is_none() => (JobStatus::Completed, CallOutcome::Ok),
+            _ => (JobStatus::Cancelled, CallOutcome::Cancelled),
         };
         // This asks for nothing back: what is left of the hold is resolved in the same step as the batch.
         let held = self.jobs.shrink_hold(work.lease(), job.held, finalizing_at).await;
@@ -536,9 +532,6 @@ impl Batches {
                 stop.map_err(|error| unavailable(&error))?
             }
         };
-        if stop == Stop::Cancelled {
-            self.tell_cancelling(work).await?;
-        }
         let pause = match stop {
             Stop::Leaving => None,
             stop => self.follow(work, run, file, stop).await?,
@@ -547,21 +540,35 @@ impl Batches {
         Ok((stop, pause.into_iter().chain(later).min()))
     }
 
-    /// Tells once that nobody wants the batch any more.
-    async fn tell_cancelling(&self, work: &Work) -> Result<(), Error> {
-        if self.told_at(work.job(), CANCELLING).await?.is_some() {
-            return Ok(());
+    /// When something was told of a batch for the first time.
+    pub(super) async fn told_at(&self, job: &Job, kind: &str) -> Result<Option<Timestamp>, Error> {
+        let mut read = 0;
+        loop {
+            let events = self.jobs.events(job.account, job.terms.id, read, EVENTS).await;
+            let events = events.map_err(|error| unavailable(&error))?;
+            let Some(last) = events.last() else {
+                return Ok(None);
+            };
+            read = last.sequence;
+            if let Some(event) = events.iter().find(|event| &*event.kind == kind) {
+                return Ok(Some(event.at));
+            }
         }
-        let told = work.tell(told(CANCELLING)).await;
-        told.map_err(|error| unavailable(&error))
     }
 
-    /// When something was told of a batch.
-    pub(super) async fn told_at(&self, job: &Job, kind: &str) -> Result<Option<Timestamp>, Error> {
-        let events = self.jobs.events(job.account, job.terms.id, 0, 20).await;
-        let events = events.map_err(|error| unavailable(&error))?;
-        let found = events.into_iter().find(|event| &*event.kind == kind);
-        Ok(found.map(|event| event.at))
+    /// When the caller did not want a batch any more.
+    pub(super) async fn cancelling_at(
+        &self,
+        job: &Job,
+        outcome: Option<&Outcome>,
+    ) -> Result<Option<Timestamp>, Error> {
+        let known = outcome.and_then(|outcome| outcome.cancelling_at);
+        if known.is_some() || !job.cancel_requested {
+            return Ok(known);
+        }
+        // One that nobody had begun was cancelled at once.
+        let told = self.told_at(job, NewJobEvent::CANCELLING).await?;
+        Ok(told.or(job.completed_at))
     }
 }
 

@@ -59,6 +59,16 @@ pub(super) struct Reading {
     pub(super) betas: Betas,
 }
 
+impl Reading {
+    /// What a request is called that a caller has sent: what it was sent as.
+    pub(super) fn unit(&self) -> &'static str {
+        match self.endpoint {
+            Endpoint::Messages => "request",
+            Endpoint::Chat | Endpoint::Embeddings => "line",
+        }
+    }
+}
+
 impl From<Endpoint> for Reading {
     fn from(endpoint: Endpoint) -> Self {
         Self {
@@ -100,6 +110,7 @@ impl From<Error> for Fault {
 
 /// A line as it is written.
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct Written<'l> {
     custom_id: Option<String>,
     method: Option<String>,
@@ -125,10 +136,15 @@ pub(super) enum Call {
 impl Named {
     /// Reads a line, as far as it is not the request itself.
     pub(super) fn read(text: &[u8], endpoint: Endpoint) -> Result<Self, Fault> {
-        let written: Written<'_> = serde_json::from_slice(text).map_err(|error| {
-            let message = format!("The line is no JSON object of a request: {error}.");
-            Fault::new(ErrorCode::InvalidJson.as_str(), message, None)
-        })?;
+        let unreadable = |message: String| Fault::new(ErrorCode::InvalidJson.as_str(), message, None);
+        // A list of the four would be read as well.
+        if text.trim_ascii_start().starts_with(b"[") {
+            return Err(unreadable(
+                "The line is a list, and no object of a request.".to_owned(),
+            ));
+        }
+        let written: Written<'_> = serde_json::from_slice(text)
+            .map_err(|error| unreadable(format!("The line is no JSON object of a request: {error}.")))?;
         let missing = |param: &str| {
             let code = ErrorCode::MissingRequiredParameter.as_str();
             Fault::new(code, format!("'{param}' is missing."), Some(param))
@@ -309,6 +325,8 @@ mod tests {
         for (text, code, param) in [
             ("", "invalid_json", None),
             ("[1]", "invalid_json", None),
+            (r#" ["a","POST","/v1/chat/completions",{}]"#, "invalid_json", None),
+            ("5", "invalid_json", None),
             ("\u{0}\u{1}", "invalid_json", None),
             ("{}", "missing_required_parameter", Some("custom_id")),
             (r#"{"custom_id":""}"#, "invalid_parameter", Some("custom_id")),
@@ -344,6 +362,7 @@ mod tests {
                 (code, param),
                 "{text}"
             );
+            assert!(!fault.message.contains("struct"), "{}", fault.message);
         }
         let long = |length: usize| whole.replace("\"a\"", &format!("\"{}\"", "a".repeat(length)));
         assert!(read(&long(512)).is_ok());

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tollgate_accounts::Caller;
-use tollgate_billing::{FixedTerms, HoldRequest};
+use tollgate_billing::{FixedTerms, Hold, HoldRequest};
 use tollgate_catalog::Model;
 use tollgate_edge::RequestContext;
 use tollgate_storage::{Account, FilePurpose, Job, JobCancel, JobFilter, KeptFile, LineCounts, NewJob};
 use tollgate_types::{AccountId, BatchId, Credits, Error, ErrorCode, FileId, JobId, JobStatus};
 
-use super::job::{Batches, CANCELLING, FINALIZING};
+use super::job::{Batches, FINALIZING};
 use super::lines::Lines;
 use super::order::{KIND, MESSAGES_KIND, Order, seal};
 use super::read::{self, invalid};
@@ -101,7 +101,7 @@ pub(super) async fn accept(
         // It will not be carried out; its hold of nothing names a list all the same.
         None => any_model(batches)?,
     };
-    // What cannot be carried out is not paid for.
+    // What cannot be carried out is not paid for; what could be of it must be payable all the same.
     let amount = if is_sound { examined.held } else { Credits::ZERO };
     let job = NewJob {
         id,
@@ -127,6 +127,9 @@ pub(super) async fn accept(
         price_version: model.price_version,
         not_covered_by: model.not_covered_by.clone(),
     };
+    if !is_sound {
+        Hold::check_amount(&*batches.pipeline.ledger, &hold, &terms, examined.held).await?;
+    }
     let jobs = batches.jobs.clone();
     batches
         .pipeline
@@ -161,8 +164,10 @@ pub(super) async fn examine(
         tokens: 0,
         faults: Vec::new(),
     };
+    let mut is_cut = false;
     while let Some(line) = lines.next().await.map_err(|error| unavailable(&error))? {
         if found.total == MOST_LINES {
+            is_cut = true;
             let message = format!("A batch has at most {MOST_LINES} requests.");
             found.faults.push(Fault::new("too_many_requests", message, None));
             break;
@@ -170,7 +175,10 @@ pub(super) async fn examine(
         found.total += 1;
         let checked = match &line.text {
             Some(text) => check_line(batches, ctx, caller, reading, text, &mut names, &mut found),
-            None => Err(Fault::new("line_too_long", "A line has at most 8 MiB.", None)),
+            None => {
+                let message = format!("A {} has at most 8 MiB.", reading.unit());
+                Err(Fault::new("line_too_long", message, None))
+            }
         };
         if let Err(fault) = checked {
             found.faults.push(Fault {
@@ -178,12 +186,17 @@ pub(super) async fn examine(
                 ..fault
             });
             if found.faults.len() == MOST_FAULTS {
+                is_cut = true;
                 break;
             }
         }
         if found.total.is_multiple_of(TURN) {
             tokio::task::yield_now().await;
         }
+    }
+    if is_cut {
+        let all = file.lines.and_then(|lines| u32::try_from(lines).ok());
+        found.total = found.total.max(all.unwrap_or_default());
     }
     if found.total == 0 {
         found
@@ -212,7 +225,8 @@ fn check_line(
         return Err(Fault::new("mismatched_model", message, Some("body.model")));
     }
     if !names.insert(named.custom_id.clone()) {
-        let message = "Another line has this 'custom_id': each has one of its own.";
+        let unit = reading.unit();
+        let message = format!("Another {unit} has this 'custom_id': each has one of its own.");
         return Err(Fault::new("duplicate_custom_id", message, Some("custom_id")));
     }
     let (held, tokens) = call.bound(&batches.pipeline)?;
@@ -344,15 +358,12 @@ async fn show(batches: &Batches, job: &Job) -> Result<Batch, Error> {
             counts.map_err(|error| unavailable(&error))?
         }
     };
-    let (mut finalizing_at, mut cancelling_at) = (None, None);
-    match &outcome {
-        Some(outcome) => (finalizing_at, cancelling_at) = (outcome.finalizing_at, outcome.cancelling_at),
-        None if job.status == JobStatus::InProgress => {
-            finalizing_at = batches.told_at(job, FINALIZING).await?;
-            cancelling_at = batches.told_at(job, CANCELLING).await?;
-        }
-        None => {}
-    }
+    let finalizing_at = match &outcome {
+        Some(outcome) => outcome.finalizing_at,
+        None if job.status == JobStatus::InProgress => batches.told_at(job, FINALIZING).await?,
+        None => None,
+    };
+    let cancelling_at = batches.cancelling_at(job, outcome.as_ref()).await?;
     Ok(Batch::of(Shown {
         job,
         order,

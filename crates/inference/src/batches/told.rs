@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tollgate_accounts::Vault;
 use tollgate_jobs::{JobRenderer, Record};
 use tollgate_storage::{BatchStore, Job, LineCounts, StorageError, StorageErrorKind};
-use tollgate_types::{BatchId, Error, FileId, MessageBatchId, Timestamp};
+use tollgate_types::{BatchId, Error, FileId, JobStatus, MessageBatchId, Timestamp};
 
 use super::order::{KIND, MESSAGES_KIND, Order, Outcome, opened};
 use super::wire::{Batch, Shown, status};
@@ -100,7 +100,11 @@ impl BatchRecords {
             // One that has no outcome has failed before any of its lines.
             counts: of_outcome.map_or_else(LineCounts::default, Outcome::counts),
             finalizing_at: of_outcome.and_then(|outcome| outcome.finalizing_at),
-            cancelling_at: of_outcome.and_then(|outcome| outcome.cancelling_at),
+            cancelling_at: match of_outcome {
+                Some(outcome) => outcome.cancelling_at,
+                // Nobody had begun it.
+                None => job.completed_at.filter(|_| job.status == JobStatus::Cancelled),
+            },
             outcome,
         }))
     }

@@ -3,6 +3,7 @@
 mod calibrations;
 mod routes;
 pub(crate) mod service;
+mod uploads;
 mod wire;
 
 pub use calibrations::Calibrations;

@@ -13,6 +13,7 @@ use tollgate_types::decide::{MAX_TOKENS, Question, QuestionKind, State, StateMed
 use tollgate_types::{DecisionId, Error, ErrorCode, Tokenizer, Usage};
 
 use super::calibrations::Calibrations;
+use super::uploads;
 use crate::admission::{admit, call_request};
 
 pub(super) const ENDPOINT: &str = "/v1/decisions";
@@ -68,8 +69,11 @@ pub(crate) async fn prepare(
     caller: Caller,
     body: &[u8],
 ) -> Result<Prepared, Error> {
-    let asked = decisions::read(body)?;
+    let mut asked = decisions::read(body)?;
     let mut routed = pipeline.route(&caller, &asked.model)?;
+    if !asked.files.is_empty() {
+        asked = uploads::read(pipeline, ctx, &caller, &routed.model, asked, body).await?;
+    }
     check_model(&routed.model, &asked.state)?;
     routed.retain_deciders(&asked.state)?;
     let choice = &asked.options.calibration;
@@ -119,7 +123,7 @@ pub(super) fn check_model(model: &Model, state: &State) -> Result<(), Error> {
 }
 
 /// The input in tokens: of the model's tokenizer, where that is published.
-async fn count(pipeline: &Pipeline, model: &Model, asked: &Asked) -> Result<DecisionInput, Error> {
+pub(super) async fn count(pipeline: &Pipeline, model: &Model, asked: &Asked) -> Result<DecisionInput, Error> {
     let tokenizer = model.tokenizer.unwrap_or(USUAL_TOKENIZER);
     let least = asked.state.text.len() as u64 / Tokenizer::LONGEST_TOKEN;
     if least > MAX_TOKENS {
@@ -189,7 +193,7 @@ pub(crate) fn text_of(question: &Question) -> String {
 }
 
 /// The count is what is charged, so it is the bound as well.
-fn demand(input: &DecisionInput) -> Demand {
+pub(super) fn demand(input: &DecisionInput) -> Demand {
     Demand {
         text_bytes: 0,
         tokens: input.total(),

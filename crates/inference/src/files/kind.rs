@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 /// How files of types begin that requests may name, and those that people upload by mistake.
-const BEGINNINGS: [(&str, usize, &[u8]); 15] = [
+const BEGINNINGS: [(&str, usize, &[u8]); 19] = [
     ("image/png", 0, b"\x89PNG\r\n\x1a\n"),
     ("image/jpeg", 0, b"\xff\xd8\xff"),
     ("image/gif", 0, b"GIF87a"),
@@ -13,6 +13,10 @@ const BEGINNINGS: [(&str, usize, &[u8]); 15] = [
     ("audio/wav", 8, b"WAVE"),
     ("audio/mpeg", 0, b"ID3"),
     ("audio/mpeg", 0, b"\xff\xfb"),
+    ("audio/mpeg", 0, b"\xff\xf3"),
+    ("audio/mpeg", 0, b"\xff\xf2"),
+    ("audio/aac", 0, b"\xff\xf1"),
+    ("audio/aac", 0, b"\xff\xf9"),
     ("audio/flac", 0, b"fLaC"),
     ("audio/ogg", 0, b"OggS"),
     ("video/mp4", 4, b"ftyp"),
@@ -168,6 +172,7 @@ mod tests {
             ),
             (b"RIFF\0\0\0\0WEBPVP8 ", octets, "image/webp", None),
             (b"RIFF\0\0\0\0WAVEfmt ", octets, "audio/wav", None),
+            (b"\xff\xf3\x84\xc4\0", octets, "audio/mpeg", None),
             (b"%PDF-1.7", octets, "application/pdf", None),
             (b"\0\0\0\x20ftypisom", octets, "video/mp4", None),
             (b"{}\n{}", octets, "text/plain", Some(2)),

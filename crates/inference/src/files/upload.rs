@@ -61,7 +61,10 @@ pub(super) async fn receive<const LIMIT: usize>(
     let label = read.and_then(|()| label(said, loose.as_ref()));
     match (label, loose) {
         (Ok(label), Some(loose)) => files.label(loose, label, most).await,
-        (Ok(_), None) => Err(missing("file", "the file itself, with its name")),
+        (Ok(_), None) => {
+            let message = "'file' is missing: send the file as a form field of that name.";
+            Err(Error::new(ErrorCode::MissingRequiredParameter, message).with_param("file"))
+        }
         (Err(error), loose) => {
             if let Some(loose) = loose {
                 files.discard(loose).await;
@@ -189,7 +192,7 @@ fn name(said: Option<&str>) -> Result<String, Error> {
 }
 
 /// The purpose of this name, if files can be uploaded for it.
-pub(super) fn purpose(text: &str) -> Result<FilePurpose, Error> {
+fn purpose(text: &str) -> Result<FilePurpose, Error> {
     let purpose = FilePurpose::parse(text).filter(|purpose| *purpose != FilePurpose::BatchOutput);
     purpose.ok_or_else(|| {
         let names = FilePurpose::ALL.map(FilePurpose::as_str).join("', '");

@@ -6,8 +6,6 @@ use tollgate_storage::{FilePurpose, KeptFile};
 use tollgate_types::{Error, ErrorCode, FileId};
 use utoipa::{IntoParams, ToSchema};
 
-use super::upload;
-
 /// An upload, as a form (`multipart/form-data`). Its fields may stand in any order.
 #[derive(Serialize, ToSchema)]
 pub struct CreateFile {
@@ -260,11 +258,10 @@ impl Page {
                     page.limit = limit.ok_or_else(|| invalid("limit", &format!("is 1 to {most}")))?;
                 }
                 ("purpose", false) => {
-                    let known = FilePurpose::parse(&value);
-                    page.purpose = Some(match known {
-                        Some(purpose) => purpose,
-                        None => upload::purpose(&value)?,
-                    });
+                    let names = FilePurpose::ALL.map(FilePurpose::as_str).join("', '");
+                    let purpose = FilePurpose::parse(&value);
+                    let unknown = || invalid("purpose", &format!("is one of '{names}'"));
+                    page.purpose = Some(purpose.ok_or_else(unknown)?);
                 }
                 ("order", false) if value == "asc" || value == "desc" => page.is_ascending = value == "asc",
                 ("order", false) => return Err(invalid("order", "is 'asc' or 'desc'")),

@@ -182,7 +182,7 @@ impl Written {
             "language".to_owned(),
             transcript.language.unwrap_or_default().into(),
         );
-        body.insert("duration".to_owned(), declared.unwrap_or(heard).into());
+        body.insert("duration".to_owned(), to_millis(declared.unwrap_or(heard)).into());
         body.insert("text".to_owned(), transcript.text.into());
         if self.timestamps.segments {
             let segments = transcript.segments.iter().enumerate();
@@ -209,6 +209,11 @@ impl Written {
 
 fn seconds(charge: &Charge) -> f64 {
     charge.usage.get(Unit::Audio) as f64 / 1e6
+}
+
+/// Seconds, to the millisecond.
+fn to_millis(seconds: f64) -> f64 {
+    (seconds * 1e3).round() / 1e3
 }
 
 fn segment_to_wire(id: usize, segment: &Segment) -> Value {

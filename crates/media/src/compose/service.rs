@@ -16,7 +16,7 @@ use super::read::{self, Choice, Content, Mode, Request};
 use super::recipe::{Recipe, USUAL, Visuals};
 use super::script::Brief;
 use super::speaking::check_voice;
-use super::storyboard::{Captions, MOST_SCENES, Music, Seen, Storyboard, Voice, cut};
+use super::storyboard::{Captions, MOST_SCENES, Music, Seen, Storyboard, cut};
 use super::wire::{RecipeList, RecipeRecord};
 use crate::MediaRoom;
 use crate::input::Found;
@@ -53,10 +53,15 @@ pub(super) async fn compose(asked: Asked<'_>) -> Result<JobReference, Error> {
     check_policy(&asked, &board, topic.as_ref()).await?;
     let models = (request.script_model.as_deref(), request.visual_model.as_deref());
     let (cast, mut routes) = Cast::find(&asked, recipe, models, &board)?;
+    let speaks = topic.is_some() || board.scenes.iter().any(|scene| scene.narration.is_some());
+    let own_voice = board.voice.as_ref().filter(|_| speaks && cast.voice.is_none());
     if request.mode == Mode::Render {
-        let speaks = topic.is_some() || board.scenes.iter().any(|scene| scene.narration.is_some());
-        let own_voice = board.voice.as_ref().filter(|_| speaks && cast.voice.is_none());
-        check_programs(&asked, &board, speaks, own_voice).await?;
+        check_programs(&asked, &board, speaks, own_voice.is_some())?;
+    }
+    let tools = &asked.room.studio.tools;
+    // A plan is made without the programs; then its voices are looked at when it is rendered.
+    if let Some(voice) = own_voice.filter(|voice| voice.voice.is_some() && tools.can_speak()) {
+        check_voice(tools, voice).await?;
     }
     let addresses: Vec<String> = topic
         .iter()
@@ -291,23 +296,20 @@ fn scene_count(request: &Request, recipe: &Recipe) -> u32 {
 }
 
 /// What cannot be made here is refused before anything is paid.
-async fn check_programs(
+fn check_programs(
     asked: &Asked<'_>,
     board: &Storyboard,
     speaks: bool,
-    built_in: Option<&Voice>,
+    is_built_in: bool,
 ) -> Result<(), Error> {
     let tools = &asked.room.studio.tools;
-    let is_mute = built_in.is_some() && !tools.can_speak();
+    let is_mute = is_built_in && !tools.can_speak();
     if is_mute || !tools.can_film() || board.captions.is_some() && speaks && !tools.can_caption() {
         let message = "This service cannot put films together at the moment: a program for it is missing. \
                        GET /v1/videos/compose/recipes says which.";
         return Err(Error::new(ErrorCode::ModelUnavailable, message));
     }
-    match built_in.filter(|voice| voice.voice.is_some()) {
-        Some(voice) => check_voice(tools, voice).await,
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 async fn check_policy(asked: &Asked<'_>, board: &Storyboard, topic: Option<&Topic>) -> Result<(), Error> {

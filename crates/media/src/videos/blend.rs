@@ -20,7 +20,7 @@ pub(super) fn prompt(request: &Request, template: &Template) -> String {
 
 /// The request with the template's parameters where it has none of its own, as far as the model says that it can do them.
 /// Steps have other names from maker to maker, so a model that does not list them is asked for none; and a film that goes on
-/// with another has its shape.
+/// with another has its size and its shape, which are known when it was looked at.
 pub(super) fn filled(request: &Request, template: &Template, model: &MediaEntry, task: Task) -> Request {
     let (mut request, params) = (request.clone(), &template.params);
     if request.said.size.is_none() {

@@ -16,6 +16,7 @@ use tollgate_studio::{Probe, Scratch};
 use tollgate_types::{Error, MediaId, Unit, Usage};
 use tollgate_upstream::{Size, UpstreamError, VideoCall, VideoTask};
 
+use super::alike::area;
 use crate::input;
 use crate::making::{Craft, Got, Spoilt, Studio};
 use crate::order::{Kept, Order};
@@ -45,6 +46,9 @@ pub(crate) struct Wish {
     /// The film that it goes on with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<MediaId>,
+    /// The size of that, which the whole has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) before_size: Option<(u32, u32)>,
     /// Whether the gateway puts the new part behind that, because the provider does not.
     #[serde(default)]
     pub(crate) is_joined: bool,
@@ -115,6 +119,13 @@ impl Wish {
         }
     }
 
+    /// The fewest pixels of what is made: it may be a little smaller than was asked for, and where the provider has put it behind
+    /// another film it is no larger than that.
+    fn least_area(&self) -> u64 {
+        let whole = self.before_size.filter(|_| !self.is_joined).map(area);
+        area(self.size).min(whole.unwrap_or(u64::MAX)) * 4 / 5
+    }
+
     /// The most that it can consume.
     pub(super) fn most(&self) -> Usage {
         Usage::ZERO.with(Unit::Video, self.counts(self.duration))
@@ -174,8 +185,7 @@ impl Craft for Films {
             Some(probe) => measured(probe)?,
             None => (wish.size, wish.duration),
         };
-        let least = u64::from(wish.size.0) * u64::from(wish.size.1) * 4 / 5;
-        if u64::from(size.0) * u64::from(size.1) < least {
+        if area(size) < wish.least_area() {
             return Err(Spoilt::Wrong(format!(
                 "a film of {}x{}, which is too small",
                 size.0, size.1

@@ -1,6 +1,7 @@
 //! `POST /v1/videos/generations`: films from a prompt, from pictures, or that go on with another film (contract, choices J8
 //! and J9).
 
+mod alike;
 mod blend;
 mod craft;
 mod openai;

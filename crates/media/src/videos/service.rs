@@ -9,6 +9,7 @@ use tollgate_pipeline::Routed;
 use tollgate_storage::Media;
 use tollgate_types::{Error, ErrorCode, JobId, JobStatus};
 
+use super::alike::alike;
 use super::blend;
 use super::craft::{Films, KIND, Task, Wish};
 use super::read::{self, Request};
@@ -57,20 +58,26 @@ pub(super) async fn accept(
     let mut routed = asked.route(request.model.as_deref(), template.as_deref(), ModelKind::Video)?;
     let entry = routed.model.media.entry.clone();
     let mut inputs = sorted(&entry, &request)?;
+    let said = request.said.clone();
     let (request, mut wish) = blended(request, template.as_deref(), &mut routed, inputs.task)?;
     asked.check_webhook(request.webhook_url.as_deref())?;
     asked
         .check_texts([&request.prompt, &request.negative_prompt])
         .await?;
-    let demand = demand(&wish);
-    asked.check_balance(&routed.model, &demand).await?;
+    let least = match request.extend_from {
+        Some(_) => demand(&cheapest(&routed.model, &wish)),
+        None => demand(&wish),
+    };
+    asked.check_balance(&routed.model, &least).await?;
     let finder = asked.finder();
     let mut found = finder.pictures(&inputs.pictures).await?;
     if let Some(before) = &request.extend_from {
         let beginning = source::beginning(asked.room, &finder, before).await?;
-        like(&mut wish, &entry, &request.said, &beginning);
+        like(&mut wish, &routed.model, (&said, &request.said), &beginning)?;
         found = begin(&mut wish, &mut inputs, &mut routed, beginning)?;
+        asked.check_balance(&routed.model, &demand(&wish)).await?;
     }
+    let demand = demand(&wish);
     let call = wish.call();
     routed.retain_makers(&call)?;
     let kept = finder.keep(asked.ctx.id, found).await?;
@@ -161,6 +168,16 @@ fn each(model: &Model, step: &str, audio: bool) -> u64 {
         Factor::ONE
     };
     model.media.factor(step).times(sound).of(1_000_000)
+}
+
+/// The same in the step of size that counts for least: in which one it will be is known with what it goes on with.
+fn cheapest(model: &Model, wish: &Wish) -> Wish {
+    let steps = model.media.entry.resolutions.iter();
+    let least = steps.map(|step| each(model, step, wish.audio)).min();
+    Wish {
+        each: least.unwrap_or(wish.each),
+        ..wish.clone()
+    }
 }
 
 /// What goes in, and what it is for.
@@ -328,6 +345,7 @@ fn wish(model: &Model, request: &Request, task: Task) -> Result<Wish, Error> {
         image: None,
         references: Vec::new(),
         before: None,
+        before_size: None,
         is_joined: false,
         duration,
         size: even(size),
@@ -386,11 +404,11 @@ pub(super) fn pixels(step: &str) -> u64 {
 }
 
 /// Films have even sides.
-fn even((width, height): (u32, u32)) -> (u32, u32) {
+pub(super) fn even((width, height): (u32, u32)) -> (u32, u32) {
     (width + width % 2, height + height % 2)
 }
 
-fn ratio_of((width, height): (u32, u32)) -> String {
+pub(super) fn ratio_of((width, height): (u32, u32)) -> String {
     let mut divisor = (width, height);
     while divisor.1 > 0 {
         divisor = (divisor.1, divisor.0 % divisor.1);
@@ -399,25 +417,37 @@ fn ratio_of((width, height): (u32, u32)) -> String {
     format!("{}:{}", width / divisor, height / divisor)
 }
 
-/// A film that goes on has the shape of what it goes on with, as far as the model has it, unless another is asked for.
-fn like(wish: &mut Wish, entry: &MediaEntry, said: &Said, beginning: &Beginning) {
-    if said.size.is_some() || said.aspect_ratio.is_some() {
-        return;
-    }
-    let facts = match beginning {
-        Beginning::Picture(picture) => &picture.facts,
-        Beginning::Film { film, .. } => &film.facts,
+/// A film that goes on with another keeps its size and its ratio, whatever a template says. One that goes on with a picture has
+/// the picture's shape, as far as the model has it, unless another is asked for.
+fn like(
+    wish: &mut Wish,
+    model: &Model,
+    (said, filled): (&Said, &Said),
+    beginning: &Beginning,
+) -> Result<(), Error> {
+    let entry = &model.media.entry;
+    let (facts, is_film) = match beginning {
+        Beginning::Picture(picture) => (&picture.facts, false),
+        Beginning::Film { film, .. } => (&film.facts, true),
     };
     let (Some(width), Some(height)) = (facts.width, facts.height) else {
-        return;
+        return Ok(());
     };
+    if is_film {
+        alike(wish, entry, said, (width, height))?;
+        wish.each = each(model, &wish.resolution, wish.audio);
+        return Ok(());
+    }
+    if filled.size.is_some() || filled.aspect_ratio.is_some() {
+        return Ok(());
+    }
     let nearest = nearest_ratio(&entry.aspect_ratios, (width, height));
     let nearest = nearest.and_then(|name| Some((name, parse_ratio(name)?)));
-    let (Some((name, ratio)), Some(step)) = (nearest, resolution(&wish.resolution)) else {
-        return;
-    };
-    wish.aspect_ratio.clone_from(name);
-    wish.size = even(size_of(step, ratio, USUAL.grain));
+    if let (Some((name, ratio)), Some(step)) = (nearest, resolution(&wish.resolution)) {
+        wish.aspect_ratio.clone_from(name);
+        wish.size = even(size_of(step, ratio, USUAL.grain));
+    }
+    Ok(())
 }
 
 /// Where some provider goes on with films itself it is left to it; else the gateway has the model begin with the last frame

@@ -13,20 +13,29 @@ pub struct NamedProfile {
 }
 
 impl NamedProfile {
-    /// Corrects the answer of a question; arguments of functions stay as they are.
+    /// Corrects the answer of a question, if the profile has learned from such questions; arguments of functions stay as they are.
     pub(super) fn correct(&self, decision: &mut Decision) {
-        let apply = |kind: AnswerKind, probabilities: &mut Vec<f64>| {
-            *probabilities = self.profile.apply(kind, probabilities);
+        let kind = match decision.verdict {
+            Verdict::Noul(_) => AnswerKind::Noul,
+            Verdict::Choice(_) => AnswerKind::Choice,
+            Verdict::Score(_) => AnswerKind::Score,
+            Verdict::Tool { .. } => AnswerKind::Tool,
+            Verdict::Refused | Verdict::Failed(_) => return,
         };
+        if !self.profile.corrects(kind) {
+            return;
+        }
         match &mut decision.verdict {
             Verdict::Noul(yes) => {
-                let corrected = self.profile.apply(AnswerKind::Noul, &[*yes, 1.0 - *yes]);
+                let corrected = self.profile.apply(kind, &[*yes, 1.0 - *yes]);
                 *yes = corrected.first().copied().unwrap_or(*yes);
             }
-            Verdict::Choice(probabilities) => apply(AnswerKind::Choice, probabilities),
-            Verdict::Score(probabilities) => apply(AnswerKind::Score, probabilities),
-            Verdict::Tool { probabilities, .. } => apply(AnswerKind::Tool, probabilities),
-            Verdict::Refused | Verdict::Failed(_) => return,
+            Verdict::Choice(probabilities)
+            | Verdict::Score(probabilities)
+            | Verdict::Tool { probabilities, .. } => {
+                *probabilities = self.profile.apply(kind, probabilities);
+            }
+            Verdict::Refused | Verdict::Failed(_) => {}
         }
         if let Some(method) = &mut decision.method {
             method.calibrated = Some(self.id.clone());

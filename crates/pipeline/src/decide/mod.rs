@@ -163,6 +163,7 @@ impl Operation for DecideCall {
                 _ => run.by_labels(way).await?,
             };
             if let Some(mut decisions) = tried {
+                check_any(&decisions)?;
                 if let Some(profile) = &run.call.profile {
                     decisions
                         .iter_mut()
@@ -204,6 +205,15 @@ impl Operation for DecideCall {
             input,
             charge,
         }
+    }
+}
+
+/// When all questions have failed, the call has: another candidate may do better.
+fn check_any(decisions: &[Decision]) -> Result<(), UpstreamError> {
+    let has_failed = |decision: &Decision| matches!(decision.verdict, Verdict::Failed(_));
+    match decisions.iter().all(has_failed) {
+        true => Err(UpstreamError::protocol("no question was answered")),
+        false => Ok(()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Numbers of a model that takes no questions: labels are read or drawn until every item has its probabilities. Items go on
 //! in rounds; one that fails does not hold up the others.
 
+use std::slice;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -10,7 +11,7 @@ use tollgate_estimate::{EstimateOptions, Estimator, Heat, HeatDraws, HeatReading
 use tollgate_types::Retry;
 use tollgate_types::decide::{Decision, Method, Question};
 use tollgate_upstream::{
-    CallContext, DecideProvider, DecisionWay, LabelCall, UpstreamError, UpstreamErrorKind,
+    CallContext, DecideProvider, DecisionWay, LabelCall, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
 use super::items::{self, Found, Item, ItemKind};
@@ -20,6 +21,8 @@ use crate::Pipeline;
 
 /// Calls to an upstream at once, for one call of a caller's.
 pub(super) const AT_ONCE: usize = 8;
+/// Questions that are asked one by one while nothing was answered: so many that fail say that it is not the question.
+const ALONE: usize = 3;
 /// Answers that are drawn for an item.
 const DRAWS: u32 = 20;
 
@@ -44,6 +47,8 @@ struct Asking {
     item: Item,
     by: By,
     labels: Arc<[String]>,
+    /// Requests to the model.
+    calls: u32,
     failed: Option<UpstreamError>,
 }
 
@@ -62,7 +67,12 @@ struct Ask {
 }
 
 /// What came back.
-enum Told {
+struct Told {
+    requests: u32,
+    what: What,
+}
+
+enum What {
     Reading(HeatReading),
     Draws(HeatDraws),
 }
@@ -83,7 +93,8 @@ impl Run<'_> {
     }
 
     /// The probabilities of items. The very first call goes alone: it tells whether there is this way, and it fills the
-    /// provider's cache with the state. What fails there fails the call, so that it can be tried elsewhere.
+    /// provider's cache with the state. When it fails, that may be its question: the next one is asked alone, too. What is no
+    /// question's failure, and the first one when several fail, fails the call, so that it can be tried elsewhere.
     async fn probabilities(
         &self,
         way: DecisionWay,
@@ -108,9 +119,9 @@ impl Run<'_> {
             }
             let mut told = Vec::with_capacity(asks.len());
             let mut rest = asks.iter();
-            if is_first && let Some(ask) = rest.next() {
-                match self.once(way, ask).await? {
-                    Some(answer) => told.push(Ok(Some(answer))),
+            if is_first {
+                match self.alone(way, &mut rest).await? {
+                    Some(first) => told.extend(first),
                     None => return Ok(None),
                 }
                 is_first = false;
@@ -122,6 +133,34 @@ impl Run<'_> {
         }
         let found = askings.into_iter().map(|asking| self.finish(way, asking));
         Ok(Some(found.collect()))
+    }
+
+    /// Asks of one item after another until something is answered: what was told up to there, in the order of the asks.
+    async fn alone(&self, way: DecisionWay, asks: &mut slice::Iter<'_, Ask>) -> Tried<Vec<Tried<Told>>> {
+        let (mut told, mut failed): (Vec<Tried<Told>>, Vec<usize>) = (Vec::new(), Vec::new());
+        for ask in asks {
+            if failed.contains(&ask.asking) {
+                told.push(Ok(None));
+                continue;
+            }
+            match self.once(way, ask).await {
+                Ok(None) => return Ok(None),
+                Ok(answer) => {
+                    told.push(Ok(answer));
+                    return Ok(Some(told));
+                }
+                Err(error) => {
+                    failed.push(ask.asking);
+                    let gives_up = failed.len() >= ALONE || !may_be_of_question(&error);
+                    told.push(Err(error));
+                    if gives_up {
+                        break;
+                    }
+                }
+            }
+        }
+        let first = told.into_iter().find_map(Result::err);
+        Err(first.unwrap_or_else(|| UpstreamError::protocol("nothing was asked")))
     }
 
     fn asking(&self, way: DecisionWay, item: Item, labels: &Arc<[String]>) -> Asking {
@@ -163,6 +202,7 @@ impl Run<'_> {
             item,
             by,
             labels: labels.clone(),
+            calls: 0,
             failed: None,
         }
     }
@@ -207,19 +247,21 @@ impl Run<'_> {
     async fn once(&self, way: DecisionWay, ask: &Ask) -> Tried<Told> {
         if ask.draws > 0 {
             let drawn = self.provider.draw_labels(&self.ctx, &ask.call, ask.draws).await?;
-            return Ok(drawn.map(|drawn| {
-                Told::Draws(HeatDraws {
+            return Ok(drawn.map(|drawn| Told {
+                requests: drawn.requests,
+                what: What::Draws(HeatDraws {
                     counts: drawn.counts,
                     others: drawn.others,
-                })
+                }),
             }));
         }
         let read = self.provider.read_labels(&self.ctx, way, &ask.call).await?;
-        Ok(read.map(|read| {
-            Told::Reading(HeatReading {
+        Ok(read.map(|read| Told {
+            requests: read.requests,
+            what: What::Reading(HeatReading {
                 logprobs: read.logprobs,
                 rest: read.rest,
-            })
+            }),
         }))
     }
 
@@ -244,7 +286,13 @@ impl Run<'_> {
     }
 
     fn finish(&self, way: DecisionWay, asking: Asking) -> Answered {
-        let Asking { item, by, failed, .. } = asking;
+        let Asking {
+            item,
+            by,
+            calls,
+            failed,
+            ..
+        } = asking;
         if let Some(error) = failed {
             return (item, Err(error));
         }
@@ -261,7 +309,7 @@ impl Run<'_> {
                     source: way.source(),
                     permutations: estimate.permutations,
                     mass: estimate.mass,
-                    calls: estimate.calls,
+                    calls,
                     calibrated: None,
                 };
                 Ok(Found {
@@ -294,6 +342,22 @@ impl Pipeline {
     }
 }
 
+/// Whether another question may be answered where this has failed: not where the upstream is away, busy or locked.
+pub(super) fn may_be_of_question(error: &UpstreamError) -> bool {
+    match error.kind {
+        UpstreamErrorKind::Rejected
+        | UpstreamErrorKind::ContentBlocked
+        | UpstreamErrorKind::ContextLength => true,
+        UpstreamErrorKind::Simulated(_) => true,
+        UpstreamErrorKind::Unavailable => match error.cause {
+            UpstreamCause::Status => error.status.is_some_and(|status| status == 500),
+            UpstreamCause::Protocol => true,
+            _ => false,
+        },
+        UpstreamErrorKind::Credentials | UpstreamErrorKind::RateLimited => false,
+    }
+}
+
 /// Tells each item what was answered of it.
 fn tell(askings: &mut [Asking], asks: Vec<Ask>, told: Vec<Tried<Told>>) {
     let mut by_item: Vec<Vec<Option<Told>>> = Vec::new();
@@ -310,23 +374,23 @@ fn tell(askings: &mut [Asking], asks: Vec<Ask>, told: Vec<Tried<Told>>) {
         if asking.failed.is_some() || told.is_empty() {
             continue;
         }
+        asking.calls += told.iter().flatten().map(|told| told.requests).sum::<u32>();
+        let told = told.into_iter().map(|told| told.map(|told| told.what));
         match &mut asking.by {
-            By::Reading(estimator) => estimator.tell(
-                told.into_iter()
-                    .map(|told| match told {
-                        Some(Told::Reading(reading)) => Some(reading),
-                        _ => None,
-                    })
-                    .collect(),
-            ),
-            By::Drawing(sampler) => sampler.tell(
-                told.into_iter()
-                    .map(|told| match told {
-                        Some(Told::Draws(draws)) => Some(draws),
-                        _ => None,
-                    })
-                    .collect(),
-            ),
+            By::Reading(estimator) => {
+                let readings = told.map(|what| match what {
+                    Some(What::Reading(reading)) => Some(reading),
+                    _ => None,
+                });
+                estimator.tell(readings.collect());
+            }
+            By::Drawing(sampler) => {
+                let draws = told.map(|what| match what {
+                    Some(What::Draws(draws)) => Some(draws),
+                    _ => None,
+                });
+                sampler.tell(draws.collect());
+            }
         }
     }
 }

@@ -2,6 +2,8 @@
 //! a question can be answered as a question of its own, and more options than it takes in heats. It is asked no more at once
 //! than it takes.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use tollgate_estimate::{EstimateOptions, Estimator, Heat, HeatReading};
@@ -12,7 +14,7 @@ use tollgate_upstream::{RelayCall, UpstreamError};
 
 use super::failed;
 use super::items::{self, Found, Item, ItemKind, ItemOption};
-use super::reading::{AT_ONCE, Answered, Run, Tried, decisions, known};
+use super::reading::{AT_ONCE, Answered, Run, Tried, decisions, known, may_be_of_question};
 
 /// What the upstream takes.
 #[derive(Clone, Copy)]
@@ -33,6 +35,25 @@ impl Native {
             QuestionKind::Tool { tools, .. } => self.tools && tools.len() < self.options,
         };
         is_fine && (self.abstain || !question.abstain)
+    }
+}
+
+/// How often questions are asked apart that have failed together, for one call of a caller's.
+struct Splits(AtomicU32);
+
+impl Default for Splits {
+    /// Enough to find several of 128.
+    fn default() -> Self {
+        Self(AtomicU32::new(24))
+    }
+}
+
+impl Splits {
+    fn take(&self) -> bool {
+        let left = |left: u32| left.checked_sub(1);
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, left)
+            .is_ok()
     }
 }
 
@@ -72,14 +93,18 @@ impl Run<'_> {
     ) -> Tried<Vec<Decision>> {
         let mut chunks = questions.chunks(native.questions.max(1));
         let mut decided = Vec::with_capacity(questions.len());
+        let splits = Splits::default();
         if is_first && let Some(chunk) = chunks.next() {
-            match self.relay_chunk(chunk).await? {
+            match self.relay_some(chunk, &splits).await? {
                 Some(decisions) => decided.extend(decisions),
                 None => return Ok(None),
             }
         }
         let rest: Vec<BoxFuture<'_, _>> = chunks
-            .map(|chunk| async move { (chunk.len(), self.relay_chunk(chunk).await) }.boxed())
+            .map(|chunk| {
+                let splits = &splits;
+                async move { (chunk.len(), self.relay_some(chunk, splits).await) }.boxed()
+            })
             .collect();
         let mut rest = stream::iter(rest).buffered(AT_ONCE);
         while let Some((number, told)) = rest.next().await {
@@ -91,14 +116,46 @@ impl Run<'_> {
                 Ok(None) => UpstreamError::protocol("it takes no questions any more"),
                 Err(error) => error,
             };
-            let nothing = || Decision {
-                verdict: failed(&error),
-                abstain: None,
-                method: None,
-            };
-            decided.extend(std::iter::repeat_with(nothing).take(number));
+            decided.extend(unanswered(&error, number));
         }
         Ok(Some(decided))
+    }
+
+    /// Asks several questions together. What fails may be the failure of one of them: then each half is asked by itself.
+    fn relay_some<'a>(
+        &'a self,
+        questions: &'a [Question],
+        splits: &'a Splits,
+    ) -> BoxFuture<'a, Tried<Vec<Decision>>> {
+        async move {
+            let error = match self.relay_chunk(questions).await {
+                Err(error) => error,
+                told => return told,
+            };
+            if questions.len() < 2 || !may_be_of_question(&error) || !splits.take() {
+                return Err(error);
+            }
+            let (one, other) = questions.split_at(questions.len() / 2);
+            let halves = (
+                self.relay_some(one, splits).await,
+                self.relay_some(other, splits).await,
+            );
+            match halves {
+                (Ok(None), _) | (_, Ok(None)) => Ok(None),
+                (Err(error), Err(_)) => Err(error),
+                (first, second) => {
+                    let mut decided = Vec::with_capacity(questions.len());
+                    for (told, half) in [(first, one), (second, other)] {
+                        match told {
+                            Ok(told) => decided.extend(told.into_iter().flatten()),
+                            Err(error) => decided.extend(unanswered(&error, half.len())),
+                        }
+                    }
+                    Ok(Some(decided))
+                }
+            }
+        }
+        .boxed()
     }
 
     async fn relay_chunk(&self, questions: &[Question]) -> Tried<Vec<Decision>> {
@@ -179,6 +236,16 @@ impl Run<'_> {
         });
         Ok(Some(found.collect()))
     }
+}
+
+/// So many questions that were not answered.
+fn unanswered(error: &UpstreamError, number: usize) -> impl Iterator<Item = Decision> {
+    let nothing = || Decision {
+        verdict: failed(error),
+        abstain: None,
+        method: None,
+    };
+    std::iter::repeat_with(nothing).take(number)
 }
 
 /// Some of an item's options as a question.

@@ -55,6 +55,7 @@ pub(crate) fn reading(
     Ok(Some(LabelReading {
         logprobs,
         rest: ranked.get(last).map(|logprob| logprob.min(0.0)),
+        requests: 1,
     }))
 }
 

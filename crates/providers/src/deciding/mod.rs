@@ -62,6 +62,7 @@ where
     let mut draws = LabelDraws {
         counts: vec![0; call.labels.len()],
         others: 0,
+        requests: 0,
     };
     let (mut left, mut seed) = (number, call.seed);
     while left > 0 {
@@ -72,6 +73,7 @@ where
             sizes.push_back((size, seed));
             (planned, seed) = (planned + size, seed.wrapping_add(1));
         }
+        draws.requests += u32::try_from(sizes.len()).unwrap_or(u32::MAX);
         let asked = sizes.into_iter().map(|(size, seed)| ask(size, seed));
         let came: Vec<Vec<Option<usize>>> = stream::iter(asked).buffered(AT_A_TIME).try_collect().await?;
         let before = left;

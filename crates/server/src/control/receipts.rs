@@ -245,6 +245,7 @@ pub(super) async fn receipt(domains: &Domains, request: RequestId) -> Result<Rec
         .await;
     let mut legs = page.map_err(Error::internal)?;
     legs.retain(|leg| leg.subject == TransferSubject::Hold(row.id));
+    legs.sort_by_key(|leg| leg.link.map(|link| link.sequence));
     Ok(receipt_of(&row, &own, &priced, requests.as_ref(), &legs))
 }
 

@@ -58,8 +58,9 @@ pub fn programs() -> Finding {
     }
     let names: Vec<&str> = missing.iter().map(|one| one.name).collect();
     let what = format!(
-        "{} not found: without it some films are not made",
-        names.join(", ")
+        "{} not found: without {} some films, compositions, and speech and transcripts of the simulator are not made",
+        names.join(", "),
+        if names.len() == 1 { "it" } else { "them" }
     );
     Finding::note(WHAT, what, how_to_install(&missing))
 }

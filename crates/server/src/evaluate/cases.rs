@@ -106,7 +106,11 @@ fn case(line: usize, text: &str, manner: &Manner) -> Result<Case, String> {
         }
     }
     let body = Value::Object(body);
-    let asked = decisions::read(body.to_string().as_bytes()).map_err(|error| Error::from(error).message)?;
+    let asked = decisions::read(body.to_string().as_bytes()).map_err(|error| {
+        // What is said of a line goes on.
+        let refusal = Error::from(error).message;
+        refusal.trim_end_matches('.').to_owned()
+    })?;
     if asked.dialect != Dialect::Native {
         return Err("write 'state' instead of 'input'".to_owned());
     }

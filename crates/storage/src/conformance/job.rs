@@ -698,6 +698,35 @@ pub async fn cancelled_before_it_was_begun(factory: Factory) {
     assert_eq!(books.of(account).usage[0].outcome, Outcome::Cancelled);
 }
 
+/// What was begun tells once, and when, that its caller does not want it; to ask again changes nothing.
+pub async fn cancelling_is_told_once(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    let id = accept(&storage, 5, account).await.id;
+    let leased = lease(&storage, 1, 0).await;
+    let first = storage.jobs.cancel(account, id, at(7)).await.unwrap();
+    let JobCancel::Requested(asked) = &first else {
+        unreachable!("{first:?}")
+    };
+    assert_eq!((asked.cancel_requested, asked.last_event), (true, 3));
+    let again = storage.jobs.cancel(account, id, at(8)).await.unwrap();
+    assert_eq!(again, first);
+    let ended = end(&leased.job, JobStatus::Cancelled, 7);
+    storage.jobs.finish(leased.lease, ended).await.unwrap();
+    let late = storage.jobs.cancel(account, id, at(9)).await.unwrap();
+    assert_eq!(late, JobCancel::Ended(Box::new(get(&storage, account, 5).await)));
+    let expected = [
+        "job.queued",
+        "job.in_progress",
+        NewJobEvent::CANCELLING,
+        "job.cancelled",
+    ];
+    let expected: Vec<_> = (1..).zip(expected.map(str::to_owned)).collect();
+    assert_eq!(kinds(&storage, account, 5, 0).await, expected);
+    let told = storage.jobs.events(account, id, 2, 1).await.unwrap();
+    assert_eq!((told[0].at, &told[0].body[..]), (at(7), &[][..]));
+}
+
 /// What nobody has begun in time is not begun any more, and costs nothing.
 pub async fn expired_costs_nothing(factory: Factory) {
     let storage = factory.open().await;

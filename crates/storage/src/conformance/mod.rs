@@ -182,7 +182,7 @@ macro_rules! books_conformance_tests {
                 renewed_leases_go_on, released_jobs_wait_until_they_are_due, who_has_least_comes_first,
                 claims_at_once_share_nothing, steps_go_one_way, an_advance_is_whole,
                 finished_with_its_settlement, holds_shrink_while_their_jobs_run, holds_with_an_allowance_shrink_by_credits,
-                holds_shrink_a_few_times, failed_with_its_reason, cancelled_before_it_was_begun,
+                holds_shrink_a_few_times, failed_with_its_reason, cancelled_before_it_was_begun, cancelling_is_told_once,
                 expired_costs_nothing, events_follow_one_another, swept_when_it_ended_long_ago,
                 forgotten_once_it_has_ended, survives_reopening;
             part: parts_end_with_their_job, parts_are_of_one_account, parts_outlive_their_job;

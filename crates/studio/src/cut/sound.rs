@@ -8,7 +8,8 @@ use crate::film::{PATIENCE, SAMPLE_RATE};
 use crate::inspect::{LOUDNESS, loudness, written};
 use crate::music::{samples, seconds};
 use crate::probe::FORMATS;
-use crate::process::{Run, Scratch};
+use crate::process::Run;
+use crate::scratch::Scratch;
 use crate::tools::{Program, Tools};
 
 use super::{CutSpec, Music, Sound};

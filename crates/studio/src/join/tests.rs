@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use crate::film::FilmSpec;
 use crate::picture::Picture;
-use crate::process::Scratch;
+use crate::scratch::Scratch;
 
 use super::*;
 

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use crate::draw::Sketch;
 use crate::film::FilmSpec;
 use crate::picture::Encoding;
-use crate::process::Scratch;
+use crate::scratch::Scratch;
 
 use super::*;
 

@@ -1,5 +1,6 @@
 use std::os::unix::fs::PermissionsExt;
 
+use crate::scratch::Scratch;
 use crate::tools::ToolPaths;
 
 use super::*;

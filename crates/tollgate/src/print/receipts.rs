@@ -81,7 +81,7 @@ fn long_prompt(above: Option<u64>) -> String {
 fn cost(receipt: &ReceiptView) -> String {
     if let Some(requests) = &receipt.requests {
         let text = format!(
-            "{} requests, each ⌈its sum × 65 ÷ 100000000⌉: {} = {} credits",
+            "{} requests begun, each ⌈its sum × 65 ÷ 100000000⌉: {} = {} credits",
             requests.count,
             requests.cost.nanos(),
             requests.cost

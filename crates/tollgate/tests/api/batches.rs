@@ -337,7 +337,11 @@ async fn fifty_thousand_requests_and_no_more() {
         (&error["code"], &error["line"]),
         (&json!("too_many_requests"), &Value::Null)
     );
-    assert_eq!(failed["request_counts"]["total"], 50_000);
+    assert_eq!(failed["request_counts"]["total"], 50_001);
+    let input = scene.input(&"{}\n\n".repeat(150)).await;
+    let failed = scene.until(&scene.batch(&input, CHAT).await, "failed").await;
+    assert_eq!(failed["errors"]["data"].as_array().unwrap().len(), 100);
+    assert_eq!(failed["request_counts"]["total"], 150, "of the whole file");
     scene.finish().await;
 }
 
@@ -404,15 +408,17 @@ async fn who_cannot_pay_for_all_of_it_gets_none_of_it() {
             .gateway
             .grant(&poor, &crate::scene::credits(2 * (one * 1_500 + 50 * 3_000)))
             .await;
-        let content = lines(MODEL, 30);
-        let fields = [
-            ("purpose", None, &b"batch"[..]),
-            ("file", Some("i.jsonl"), content.as_bytes()),
-        ];
-        let file = scene.client().send(&form(&fields).key(&key.secret)).await.json();
-        let body = json!({"input_file_id": file["id"], "endpoint": CHAT, "completion_window": "24h"});
-        let response = scene.client().post_json(BATCHES, &key.secret, &body).await;
-        assert_error("too dear", &response, "insufficient_credits", None);
+        let dear = lines(MODEL, 30);
+        for (what, content) in [("too dear", dear.clone()), ("and with faults", dear + "{}\n")] {
+            let fields = [
+                ("purpose", None, &b"batch"[..]),
+                ("file", Some("i.jsonl"), content.as_bytes()),
+            ];
+            let file = scene.client().send(&form(&fields).key(&key.secret)).await.json();
+            let body = json!({"input_file_id": file["id"], "endpoint": CHAT, "completion_window": "24h"});
+            let response = scene.client().post_json(BATCHES, &key.secret, &body).await;
+            assert_error(what, &response, "insufficient_credits", None);
+        }
         let list = scene.client().send(&Request::get(BATCHES).key(&key.secret)).await;
         assert_eq!(list.json()["data"], json!([]));
         let usage = scene.gateway.usage(&key.secret, "").await;
@@ -443,12 +449,14 @@ async fn a_cancelled_batch_delivers_what_there_is() {
     assert_error("in use", &deleted, "conflict", Some("file_id"));
     let cancelling = scene.cancel_batch(&batch).await.json();
     assert_eq!(cancelling["status"], "cancelling", "{cancelling}");
+    let asked_at = &cancelling["cancelling_at"];
+    assert!(asked_at.is_i64(), "{cancelling}");
+    let again = scene.cancel_batch(&batch).await.json();
+    assert_eq!(&again["cancelling_at"], asked_at);
     gate.open();
     let cancelled = scene.until(&batch, "cancelled").await;
-    assert!(
-        cancelled["cancelled_at"].is_i64() && cancelled["cancelling_at"].is_i64(),
-        "{cancelled}"
-    );
+    assert!(cancelled["cancelled_at"].is_i64(), "{cancelled}");
+    assert_eq!(&cancelled["cancelling_at"], asked_at);
     let done = scene.results(&cancelled["output_file_id"]).await;
     let errors = scene.results(&cancelled["error_file_id"]).await;
     assert_eq!(done.len() + errors.len(), 40);
@@ -482,6 +490,36 @@ async fn a_cancelled_batch_delivers_what_there_is() {
         Some("batch_id"),
     );
     scene.finish().await;
+}
+
+/// Nothing is left to be begun, and still nobody wants the rest of it: all that was answered is delivered and paid.
+#[tokio::test]
+async fn one_that_is_cancelled_while_its_last_requests_run_is_cancelled() {
+    for storage in [Storage::Sqlite, Storage::Postgres] {
+        let scene = Scene::start_on(storage, "").await;
+        let gate = Gate::new();
+        for _ in 0..3 {
+            scene.upstream.push(Reply::words(2).hold_head(&gate));
+        }
+        let input = scene.input(&lines(PLAIN, 3)).await;
+        let batch = scene.batch(&input, CHAT).await;
+        eventually("all run", async || scene.upstream.request_count() == 3).await;
+        let cancelling = scene.cancel_batch(&batch).await.json();
+        assert_eq!(cancelling["status"], "cancelling", "{cancelling}");
+        assert!(cancelling["cancelling_at"].is_i64(), "{cancelling}");
+        gate.open();
+        let cancelled = scene.until(&batch, "cancelled").await;
+        assert_eq!(cancelled["cancelling_at"], cancelling["cancelling_at"]);
+        assert_eq!(
+            cancelled["request_counts"],
+            json!({"total": 3, "completed": 3, "failed": 0})
+        );
+        assert_eq!(scene.results(&cancelled["output_file_id"]).await.len(), 3);
+        let cost = nanos(&cancelled["cost"]);
+        assert!(cost > 0, "{cancelled}");
+        assert_eq!(scene.settled().await.credits, GRANTED - cost);
+        scene.finish().await;
+    }
 }
 
 /// What the lines that have ended have left of the hold can be spent while others run, and the receipt of the whole adds up.
@@ -537,8 +575,10 @@ async fn credits_come_back_while_a_batch_runs() {
             leg.starts_with("release_early_")
         });
         assert!((1..=16).contains(&early.count()), "{receipt}");
+        let place = |transfer: &Value| transfer["sequence"].as_i64().unwrap();
+        assert!(transfers.is_sorted_by_key(place), "{receipt}");
         let shown = command_line.try_run(&["ledger", "receipt", &request]).await;
-        let text = format!("{LINES} requests, each ⌈its sum × 65 ÷ 100000000⌉: {cost}");
+        let text = format!("{LINES} requests begun, each ⌈its sum × 65 ÷ 100000000⌉: {cost}");
         assert!(shown.stdout.contains(&text), "{}", shown.stdout);
         assert_eq!(command_line.run(&["ledger", "audit"]).await["clean"], true);
         scene.finish().await;

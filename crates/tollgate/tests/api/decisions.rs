@@ -1,6 +1,8 @@
 //! `POST /v1/decisions`: every way to a number recovers what is true, in the container of the questions, for the price of the input.
 
+mod failures;
 mod limits;
+mod uploads;
 
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::{Storage, nanos};
@@ -86,28 +88,6 @@ async fn a_list_is_answered_by_a_list_and_other_dialects_in_their_own() {
         "{}",
         response.text()
     );
-    scene.finish().await;
-}
-
-#[tokio::test]
-async fn a_question_that_fails_alone_is_free_and_the_others_are_answered() {
-    let scene = Scene::start().await;
-    let question = |script: &str| json!({"type": "noul", "instructions": format!("{script} Is it?")});
-    let ask =
-        |questions: Value| json!({"model": "sim/decide-logits", "state": "It is.", "questions": questions});
-    let whole = scene
-        .post(DECISIONS, &ask(json!({"a": question("[[decide a yes=1 no=1]]")})))
-        .await;
-    let both =
-        json!({"a": question("[[decide a yes=1 no=1]]"), "b": question("[[decide b fail=upstream_error]]")});
-    let part = scene.post(DECISIONS, &ask(both)).await;
-    let (whole, part) = (whole.json(), part.json());
-    assert_eq!(part["answers"]["b"]["type"], "error", "{part}");
-    assert_eq!(
-        part["answers"]["a"]["noul"], whole["answers"]["a"]["noul"],
-        "{part}"
-    );
-    assert_eq!(part["usage"]["cost"], whole["usage"]["cost"], "{part}");
     scene.finish().await;
 }
 

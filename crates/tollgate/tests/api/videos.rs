@@ -141,6 +141,29 @@ async fn a_film_is_made_read_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_film_that_goes_on_is_recorded_in_the_size_of_the_first() {
+    let scene = Scene::start().await;
+    let first = scene.film(json!({})).await;
+    scene.ended_film(&first).await;
+    let on = json!({"size": null, "extend_from": {"job_id": first["id"]}});
+    let accepted = scene.film(on.clone()).await;
+    assert_eq!(accepted["size"], "320x180");
+    let longer = scene.ended_film(&accepted).await;
+    assert_eq!(
+        (&longer["status"], &longer["size"], &longer["seconds"]),
+        (&json!("completed"), &json!("320x180"), &json!("2")),
+        "{longer}"
+    );
+    let before = scene.settled().await;
+    assert_eq!(before.credits, GRANTED - 25_000_000);
+    let larger = film(with(on, json!({"size": "1280x720"})));
+    let refused = scene.client().post_json(VIDEOS, &scene.key.secret, &larger).await;
+    assert_error("a larger one", &refused, "parameter_out_of_range", Some("size"));
+    assert_eq!(scene.settled().await, before);
+    scene.finish().await;
+}
+
+#[tokio::test]
 async fn a_form_with_a_file_begins_with_it() {
     let scene = Scene::start().await;
     let mut body = Vec::new();

@@ -6,6 +6,7 @@ use tollgate_types::decide::StateMediaKind::{self, Audio, Image, Video};
 
 use super::address::{self, DataUrl};
 use crate::error::Flaw;
+use crate::gemini::stored_id;
 use crate::json::{Node, Path};
 
 /// Types of parts whose address is the member of the second name.
@@ -35,11 +36,19 @@ const NO_DOCUMENTS: &str =
 
 /// A medium of a state.
 pub(super) struct Found {
-    pub(super) kind: StateMediaKind,
-    /// An address, or a data URL.
-    pub(super) url: String,
+    /// What it is; `None` for a file whose part does not say it.
+    pub(super) kind: Option<StateMediaKind>,
+    pub(super) source: Source,
     /// Where that stands.
     pub(super) param: String,
+}
+
+/// Where the bytes of a medium are.
+pub(super) enum Source {
+    /// At an address, or in a data URL.
+    Url(String),
+    /// In an uploaded file of this id.
+    File(String),
 }
 
 /// The medium that a value is, if it is one. Documents are refused.
@@ -79,29 +88,39 @@ fn typed(node: &Node<'_>, kind: &str, path: &Path<'_>) -> Result<Option<Found>, 
         "document" if is_source(node) || (has("mime_type") && (has("data") || has("uri"))) => {
             Err(path.unsupported(NO_DOCUMENTS))
         }
-        "input_file" if has("file_id") || has("file_data") || has("file_url") => {
-            Err(path.unsupported(NO_DOCUMENTS))
-        }
-        "file" if matches!(node.get("file"), Some(Node::Object(_))) => Err(path.unsupported(NO_DOCUMENTS)),
+        "input_file" if has("file_data") || has("file_url") => Err(path.unsupported(NO_DOCUMENTS)),
+        "input_file" if has("file_id") => file(node, None, path),
+        "file" => match node.get("file") {
+            Some(inner) if inner.get("file_id").is_some() => file(inner, None, &path.key("file")),
+            Some(Node::Object(_)) => Err(path.unsupported(NO_DOCUMENTS)),
+            _ => gemini(node, path),
+        },
         _ => gemini(node, path),
     }
 }
 
-/// `{"type":"image_url","image_url":{"url":…}}`, or with the address itself.
+/// An uploaded file by its `file_id`.
+fn file(node: &Node<'_>, kind: Option<StateMediaKind>, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
+    let id = node.need("file_id", path)?;
+    let path = path.key("file_id");
+    stored(kind, id.filled_at(&path)?, &path)
+}
+
+/// `{"type":"image_url","image_url":{"url":…}}`, or with the address itself, or with a `file_id` in its place.
 fn addressed(
     node: &Node<'_>,
     member: &str,
     kind: StateMediaKind,
     path: &Path<'_>,
 ) -> Result<Option<Found>, Flaw> {
-    let Some(address) = node.get(member) else {
-        if node.get("file_id").is_some() {
-            return Err(path
-                .key("file_id")
-                .unsupported("is not read here: send an address or base64"));
+    if node.get("file_id").is_some() {
+        if node.get(member).is_some() {
+            let what = format_args!("cannot stand beside '{member}'");
+            return Err(path.key("file_id").invalid(what));
         }
-        return Err(path.missing(member));
-    };
+        return file(node, Some(kind), path);
+    }
+    let address = node.need(member, path)?;
     let path = path.key(member);
     match address {
         Node::Object(_) => at(address.need("url", &path)?, kind, &path.key("url")),
@@ -111,6 +130,7 @@ fn addressed(
 
 /// `{"type":"input_audio","input_audio":{"data":…,"format":…}}`, or with the two beside the type.
 fn audio(node: &Node<'_>, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
+    let has_file = node.get("file_id").is_some();
     match node.get("input_audio") {
         Some(nested) => {
             let path = path.key("input_audio");
@@ -120,6 +140,7 @@ fn audio(node: &Node<'_>, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
         None => match node.get("audio_url") {
             Some(_) => addressed(node, "audio_url", Audio, path),
             None if node.get("data").is_some() => audio_data(node, path),
+            None if has_file => file(node, Some(Audio), path),
             None => Err(path.missing("input_audio")),
         },
     }
@@ -147,7 +168,7 @@ fn block(node: &Node<'_>, kind: StateMediaKind, path: &Path<'_>) -> Result<Optio
         (Some(Node::Text(data)), _) if node.get("mime_type").is_some() => {
             inline(node, "mime_type", data, Some(kind), path)
         }
-        (None, Some(uri @ Node::Text(_))) => at(uri, kind, &path.key("uri")),
+        (None, Some(Node::Text(uri))) => named(uri, kind, &path.key("uri")),
         _ => Ok(None),
     }
 }
@@ -161,8 +182,9 @@ fn is_source(node: &Node<'_>) -> bool {
 fn source(node: &Node<'_>, kind: StateMediaKind, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
     match node
         .need("type", path)?
-        .word_at(&["base64", "url"], &path.key("type"))?
+        .word_at(&["base64", "url", "file"], &path.key("type"))?
     {
+        "file" => file(node, Some(kind), path),
         "url" => at(node.need("url", path)?, kind, &path.key("url")),
         _ => {
             let data = node.need("data", path)?.text_at(&path.key("data"))?;
@@ -188,10 +210,17 @@ fn gemini(node: &Node<'_>, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
         if address == "data" {
             return inline(part, mime, text, None, &path);
         }
-        let kind = kind_at(part, mime, &path)?;
-        return found(kind, address::url(text, kind, &here)?, &here);
+        return named(text, kind_at(part, mime, &path)?, &here);
     }
     Ok(None)
+}
+
+/// What a `uri` of Gemini's names: an uploaded file (`files/{id}`, or an address that ends so), or what is at the address.
+fn named(uri: &str, kind: StateMediaKind, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
+    match stored_id(uri) {
+        Some(id) => stored(Some(kind), id, path),
+        None => found(kind, address::url(uri, kind, path)?, path),
+    }
 }
 
 /// Base64 beside its type, which is in the member `mime`, and must be of a kind if one is given.
@@ -239,8 +268,17 @@ fn at(node: &Node<'_>, kind: StateMediaKind, path: &Path<'_>) -> Result<Option<F
 #[expect(clippy::unnecessary_wraps, reason = "it is what finding ends with")]
 fn found(kind: StateMediaKind, url: String, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
     Ok(Some(Found {
+        kind: Some(kind),
+        source: Source::Url(url),
+        param: path.to_string(),
+    }))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it is what finding ends with")]
+fn stored(kind: Option<StateMediaKind>, id: &str, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
+    Ok(Some(Found {
         kind,
-        url,
+        source: Source::File(id.to_owned()),
         param: path.to_string(),
     }))
 }

@@ -10,7 +10,7 @@ mod tools;
 
 use tollgate_types::decide::{CalibrationChoice, DecideOptions};
 
-use super::{Asked, Container, Dialect};
+use super::{Asked, Container, Dialect, FileKinds};
 use crate::embeddings::IGNORED_HINTS;
 use crate::error::{DecodeError, Flaw};
 use crate::json::{MAX_NODES, Node, Path};
@@ -22,11 +22,19 @@ const HINTS: &[&str] = &["user", "session_id", "trace"];
 
 /// Reads a request in whichever dialect. `input` instead of `state` is OpenAI's with a list of questions and Google's
 /// with a map; what a question may be written like is the same in all of them.
+///
+/// A file whose part does not say what it is has no marker yet: when its content was looked at, the request is read again by
+/// [`read_knowing`].
 pub fn read(body: &[u8]) -> Result<Asked, DecodeError> {
-    Ok(request(Node::of_body(body, MAX_NODES)?)?)
+    read_knowing(body, &FileKinds::new())
 }
 
-fn request(mut body: Node<'_>) -> Result<Asked, Flaw> {
+/// Reads a request when it is known what its files are.
+pub fn read_knowing(body: &[u8], kinds: &FileKinds) -> Result<Asked, DecodeError> {
+    Ok(request(Node::of_body(body, MAX_NODES)?, kinds)?)
+}
+
+fn request(mut body: Node<'_>, kinds: &FileKinds) -> Result<Asked, Flaw> {
     let top = &Path::TOP;
     body.closed_at(&[MEMBERS, HINTS, IGNORED_HINTS], top)?;
     let model = body.need("model", top)?.filled_at(&top.key("model"))?.to_owned();
@@ -48,10 +56,11 @@ fn request(mut body: Node<'_>) -> Result<Asked, Flaw> {
         _ => model,
     };
     let ignored = ignored(&body);
-    let state = state::read(take(&mut body, name), dialect, &top.key(name))?;
+    let (state, files) = state::read(take(&mut body, name), dialect, kinds, &top.key(name))?;
     Ok(Asked {
         model,
         state,
+        files,
         questions: asked.questions,
         options,
         dialect,

@@ -3,11 +3,11 @@
 
 use std::borrow::Cow;
 
-use tollgate_types::decide::{State, StateMedia};
+use tollgate_types::decide::{State, StateMedia, StateMediaKind};
 
-use super::super::Dialect;
 use super::super::marker::{Counts, marker, without_markers};
-use super::media::{self, Found};
+use super::super::{Dialect, FileKinds, NamedFile};
+use super::media::{self, Found, Source};
 use crate::error::{DecodeError, Flaw};
 use crate::json::{Node, Path};
 
@@ -17,15 +17,23 @@ const TEXTS: &[&str] = &["text", "input_text", "output_text"];
 /// What Google's list may have.
 const GOOGLE_PARTS: &[&str] = &["text", "image", "audio", "video", "document"];
 
-pub(super) fn read(node: Node<'_>, dialect: Dialect, path: &Path<'_>) -> Result<State, Flaw> {
+/// A state, and which of its media are files. What those are whose parts do not say it is in `kinds`.
+pub(super) fn read(
+    node: Node<'_>,
+    dialect: Dialect,
+    kinds: &FileKinds,
+    path: &Path<'_>,
+) -> Result<(State, Vec<NamedFile>), Flaw> {
     check_form(&node, dialect, path)?;
     if is_hollow(&node) {
         return Err(path.invalid("must not be empty"));
     }
     let mut lifter = Lifter {
         media: Vec::new(),
+        files: Vec::new(),
         counts: Counts::default(),
         dialect,
+        kinds,
     };
     let text = match node {
         Node::List(items) => lifter.list(items, path)?,
@@ -34,10 +42,11 @@ pub(super) fn read(node: Node<'_>, dialect: Dialect, path: &Path<'_>) -> Result<
     if text.trim().is_empty() {
         return Err(path.invalid("must not be empty"));
     }
-    Ok(State {
+    let state = State {
         text,
         media: lifter.media,
-    })
+    };
+    Ok((state, lifter.files))
 }
 
 /// What the dialect's `state` or `input` may be.
@@ -117,13 +126,15 @@ fn plainer<'a>(mut members: Vec<(Cow<'a, str>, Node<'a>)>) -> Node<'a> {
 }
 
 /// Takes the media out.
-struct Lifter {
+struct Lifter<'k> {
     media: Vec<StateMedia>,
+    files: Vec<NamedFile>,
     counts: Counts,
     dialect: Dialect,
+    kinds: &'k FileKinds,
 }
 
-impl Lifter {
+impl Lifter<'_> {
     /// The text of a list: its parts below each other, if it has nothing else.
     fn list(&mut self, items: Vec<Node<'_>>, path: &Path<'_>) -> Result<String, Flaw> {
         let (mut lifted, mut has_parts_alone) = (Vec::with_capacity(items.len()), true);
@@ -174,17 +185,31 @@ impl Lifter {
 
     /// Keeps a medium; its marker.
     fn take(&mut self, found: Found) -> Result<String, Flaw> {
-        let number = self.counts.next(found.kind);
-        if number > found.kind.most() {
-            let (param, word, most) = (found.param, found.kind.as_str(), found.kind.most());
+        let (url, file) = match found.source {
+            Source::Url(url) => (url, None),
+            Source::File(id) => (String::new(), Some(id)),
+        };
+        let known = found.kind.or_else(|| self.kinds.get(file.as_ref()?).copied());
+        let kind = known.unwrap_or(StateMediaKind::Image);
+        // What nobody knows yet is none of the media that are counted.
+        let number = known.map_or(0, |kind| self.counts.next(kind));
+        if number > kind.most() {
+            let (param, word, most) = (found.param, kind.as_str(), kind.most());
             let message = format!("'{param}' is one {word} too many: a request has at most {most}.");
             return Err(Box::new(DecodeError::invalid(param, message)));
         }
+        if let Some(id) = file {
+            self.files.push(NamedFile {
+                medium: self.media.len(),
+                id,
+                kind: found.kind,
+            });
+        }
         self.media.push(StateMedia {
-            kind: found.kind,
-            url: found.url,
+            kind,
+            url,
             param: found.param,
         });
-        Ok(marker(found.kind, number))
+        Ok(marker(kind, number))
     }
 }

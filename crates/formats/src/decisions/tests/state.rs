@@ -5,7 +5,7 @@ use tollgate_types::ErrorCode::{InvalidParameter, MissingRequiredParameter, Unsu
 use tollgate_types::decide::{State, StateMediaKind};
 
 use super::{asked, flaw, native, noul, read};
-use crate::decisions::{Piece, pieces};
+use crate::decisions::{FileKinds, Piece, pieces, read_knowing};
 
 const PICTURE: &str = "data:image/png;base64,iVBORw0KGgo=";
 
@@ -237,7 +237,7 @@ fn documents_and_media_that_cannot_be_are_refused() {
             "state.m",
         ),
         (
-            json!({"type": "input_file", "file_id": "f"}),
+            json!({"type": "input_file", "file_id": "f", "file_url": "https://a.b/c.pdf"}),
             UnsupportedParameter,
             "state.m",
         ),
@@ -257,9 +257,24 @@ fn documents_and_media_that_cannot_be_are_refused() {
             "state.m",
         ),
         (
-            json!({"type": "input_image", "file_id": "f"}),
-            UnsupportedParameter,
+            json!({"type": "input_image", "file_id": "f", "image_url": "https://a.b/c"}),
+            InvalidParameter,
             "state.m.file_id",
+        ),
+        (
+            json!({"type": "input_image", "file_id": ""}),
+            InvalidParameter,
+            "state.m.file_id",
+        ),
+        (
+            json!({"type": "image", "source": {"type": "file"}}),
+            MissingRequiredParameter,
+            "state.m.source.file_id",
+        ),
+        (
+            json!({"type": "document", "source": {"type": "file", "file_id": "f"}}),
+            UnsupportedParameter,
+            "state.m",
         ),
         (
             json!({"type": "input_image"}),
@@ -327,7 +342,7 @@ fn documents_and_media_that_cannot_be_are_refused() {
             "state.m.mime_type",
         ),
         (
-            json!({"type": "image", "source": {"type": "file", "file_id": "f"}}),
+            json!({"type": "image", "source": {"type": "text", "data": "f"}}),
             InvalidParameter,
             "state.m.source.type",
         ),
@@ -347,6 +362,95 @@ fn documents_and_media_that_cannot_be_are_refused() {
         assert_eq!(found, (code, param.to_owned()), "{medium}");
     }
     state(json!({"type": "image_url", "image_url": format!("https://a.b/{}", "c".repeat(8_180))}));
+}
+
+/// Every form in which a file is named: what its part says that it is, and where the id stands.
+#[test]
+fn files_are_found_in_every_form() {
+    let image = Some(StateMediaKind::Image);
+    for (medium, kind, param) in [
+        (
+            json!({"type": "input_image", "file_id": "file-1"}),
+            image,
+            "state.m.file_id",
+        ),
+        (
+            json!({"type": "input_image", "file_id": "file-1", "image_url": null}),
+            image,
+            "state.m.file_id",
+        ),
+        (
+            json!({"type": "input_audio", "file_id": "file-1"}),
+            Some(StateMediaKind::Audio),
+            "state.m.file_id",
+        ),
+        (
+            json!({"type": "input_video", "file_id": "file-1"}),
+            Some(StateMediaKind::Video),
+            "state.m.file_id",
+        ),
+        (
+            json!({"type": "image", "source": {"type": "file", "file_id": "file-1"}}),
+            image,
+            "state.m.source.file_id",
+        ),
+        (
+            json!({"type": "file", "file": {"file_id": "file-1"}}),
+            None,
+            "state.m.file.file_id",
+        ),
+        (
+            json!({"type": "input_file", "file_id": "file-1"}),
+            None,
+            "state.m.file_id",
+        ),
+        (
+            json!({"fileData": {"mimeType": "image/png", "fileUri": "files/file-1"}}),
+            image,
+            "state.m.fileData.fileUri",
+        ),
+        (
+            json!({"type": "image", "uri": "https://a.b/v1beta/files/file-1"}),
+            image,
+            "state.m.uri",
+        ),
+    ] {
+        let found = asked(&native(json!({"m": medium}), json!([noul()])));
+        let [file] = &found.files[..] else {
+            panic!("{medium}: {found:?}");
+        };
+        assert_eq!(
+            (file.medium, file.id.as_str(), file.kind),
+            (0, "file-1", kind),
+            "{medium}"
+        );
+        let one = &found.state.media[0];
+        assert_eq!((one.url.as_str(), one.param.as_str()), ("", param), "{medium}");
+    }
+}
+
+/// What a file is whose part does not say it, decides its marker and counts; until that is known it is in nobody's way.
+#[test]
+fn files_are_counted_when_it_is_known_what_they_are() {
+    let file = |id: &str| json!({"type": "file", "file": {"file_id": id}});
+    let body = |number: usize| {
+        let mut all = vec![json!(PICTURE), file("file-film")];
+        all.extend(vec![file("file-picture"); number]);
+        native(Value::from(all), json!([noul()])).to_string()
+    };
+    let kinds = FileKinds::from([
+        ("file-film".to_owned(), StateMediaKind::Video),
+        ("file-picture".to_owned(), StateMediaKind::Image),
+    ]);
+    let found = read_knowing(body(1).as_bytes(), &kinds).unwrap();
+    let shown: Value = serde_json::from_str(&found.state.text).unwrap();
+    assert_eq!(shown, json!(["[image 1]", "[video 1]", "[image 2]"]));
+    let media: Vec<usize> = found.files.iter().map(|file| file.medium).collect();
+    assert_eq!(media, [1, 2]);
+    assert!(read(body(16).as_bytes()).is_ok());
+    assert!(read_knowing(body(15).as_bytes(), &kinds).is_ok());
+    let error = read_knowing(body(16).as_bytes(), &kinds).unwrap_err();
+    assert_eq!(error.param.as_deref(), Some("state[17].file.file_id"));
 }
 
 #[test]

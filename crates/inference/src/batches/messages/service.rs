@@ -10,10 +10,10 @@ use tollgate_accounts::Caller;
 use tollgate_edge::RequestContext;
 use tollgate_storage::blob::{BlobContent, whole};
 use tollgate_storage::{FilePurpose, Job, JobCancel, JobFilter, LineCounts};
-use tollgate_types::{AccountId, Error, ErrorCode, JobId, JobStatus, MessageBatchId};
+use tollgate_types::{AccountId, Error, ErrorCode, JobId, MessageBatchId};
 
 use super::wire::{DeletedMessageBatch, Edges, MessageBatch, Shown};
-use crate::batches::job::{Batches, CANCELLING};
+use crate::batches::job::Batches;
 use crate::batches::order::{MESSAGES_KIND, Order};
 use crate::batches::request::{Endpoint, Fault, Reading};
 use crate::batches::service::{accept, examine};
@@ -25,19 +25,19 @@ const INPUT_KEPT: Duration = Duration::from_hours(2 * 24);
 
 /// A body.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 struct Written<'b> {
     #[serde(borrow)]
-    requests: Vec<WrittenRequest<'b>>,
+    requests: Option<Vec<WrittenRequest<'b>>>,
 }
 
 /// A request in it.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 struct WrittenRequest<'b> {
-    custom_id: String,
+    custom_id: Option<String>,
     #[serde(borrow)]
-    params: &'b RawValue,
+    params: Option<&'b RawValue>,
 }
 
 /// Lines, one after another.
@@ -63,11 +63,15 @@ pub(super) async fn create(
         );
         Error::new(ErrorCode::InvalidJson, message)
     })?;
-    if written.requests.is_empty() {
+    let requests = written.requests.ok_or_else(|| missing("requests".to_owned()))?;
+    if requests.is_empty() {
         let message = "'requests' has at least one request.";
         return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("requests"));
     }
-    let lines: Vec<Bytes> = written.requests.iter().map(line).collect();
+    let lines = requests.iter().enumerate();
+    let lines: Vec<Bytes> = lines
+        .map(|(place, request)| line(place, request))
+        .collect::<Result<_, _>>()?;
     let account = caller.account_id();
     let label = Label {
         filename: "requests.jsonl".to_owned(),
@@ -108,12 +112,20 @@ pub(super) async fn create(
 }
 
 /// A request as a line, without what would break it.
-fn line(request: &WrittenRequest<'_>) -> Bytes {
-    let params = request.params.get().replace(['\n', '\r'], " ");
-    let name = serde_json::Value::from(request.custom_id.as_str());
+fn line(place: usize, request: &WrittenRequest<'_>) -> Result<Bytes, Error> {
+    let absent = |name: &str| missing(format!("requests[{place}].{name}"));
+    let name = request.custom_id.as_deref().ok_or_else(|| absent("custom_id"))?;
+    let params = request.params.ok_or_else(|| absent("params"))?;
+    let params = params.get().replace(['\n', '\r'], " ");
+    let name = serde_json::Value::from(name);
     let line =
         format!("{{\"custom_id\":{name},\"method\":\"POST\",\"url\":\"/v1/messages\",\"body\":{params}}}\n");
-    Bytes::from(line)
+    Ok(Bytes::from(line))
+}
+
+fn missing(param: String) -> Error {
+    let message = format!("'{param}' is missing.");
+    Error::new(ErrorCode::MissingRequiredParameter, message).with_param(param)
 }
 
 /// A fault of a line as one of the request that it was made of.
@@ -250,15 +262,7 @@ pub(super) async fn show(batches: &Batches, job: &Job, origin: &str) -> Result<M
         Some(outcome) => outcome.counts(),
         None => LineCounts::default(),
     };
-    let cancelling_at = match &outcome {
-        Some(outcome) => outcome.cancelling_at,
-        None if job.cancel_requested && job.status == JobStatus::InProgress => {
-            let told = batches.told_at(job, CANCELLING).await?;
-            told.or(Some(batches.clock.now()))
-        }
-        None if job.status == JobStatus::Cancelled => job.completed_at,
-        None => None,
-    };
+    let cancelling_at = batches.cancelling_at(job, outcome.as_ref()).await?;
     Ok(MessageBatch::of(&Shown {
         job,
         order,

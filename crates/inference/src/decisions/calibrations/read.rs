@@ -107,7 +107,8 @@ fn example(members: &Map<String, Value>, param: &str) -> Result<Example, Error> 
     let kind = kind(need("type")?, &format!("{param}.type"))?;
     let (names, probabilities) = match (members.get("probability"), members.get("probabilities")) {
         (Some(Value::Number(yes)), None) if kind == AnswerKind::Noul => {
-            let yes = yes.as_f64().unwrap_or(f64::NAN);
+            let yes = yes.as_f64().filter(|yes| (0.0..=1.0).contains(yes));
+            let yes = yes.ok_or_else(|| invalid(&format!("{param}.probability"), "is from 0 to 1"))?;
             (None, vec![yes, 1.0 - yes])
         }
         (Some(_), _) => {
@@ -328,6 +329,18 @@ mod tests {
         let levels = json!({"type": "score", "probabilities": {"1": 0.5, "2": 0.5}, "truth": 0});
         let error = read(&levels).unwrap_err();
         assert_eq!(error.param.as_deref(), Some("examples[3].probabilities"));
+        for (probability, is_fine) in [
+            (0.0, true),
+            (1.0, true),
+            (2.0, false),
+            (-0.1, false),
+            (1.01, false),
+        ] {
+            let read = read(&json!({"type": "noul", "probability": probability, "truth": true}));
+            let param = read.err().and_then(|error| error.param);
+            let expected = (!is_fine).then_some("examples[3].probability");
+            assert_eq!(param.as_deref(), expected, "{probability}");
+        }
         assert!(read(&whole).is_ok());
     }
 

@@ -211,7 +211,9 @@ fn video(room: &MediaRoom, job: &Job) -> Result<Video, Error> {
     let sealed = job.result.as_ref().filter(|_| job.status == JobStatus::Completed);
     let outcome: Option<Outcome> = sealed.map(|sealed| order::open(vault, job, sealed)).transpose()?;
     let piece = outcome.as_ref().and_then(|outcome| outcome.pieces.first());
-    let (width, height) = piece.map_or(wish.size, |piece| (piece.width, piece.height));
+    let (width, height) = piece.map_or(wish.before_size.unwrap_or(wish.size), |piece| {
+        (piece.width, piece.height)
+    });
     let micros = piece.and_then(|piece| piece.duration);
     let duration = micros.map_or(wish.duration, Duration::from_micros);
     Ok(Video {

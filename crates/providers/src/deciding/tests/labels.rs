@@ -76,6 +76,44 @@ async fn what_is_read_is_what_is_true() {
     }
 }
 
+/// The question ends where the label is to stand; nobody adds to that.
+#[tokio::test]
+async fn a_question_is_asked_as_it_stands() {
+    for (preset, source) in [
+        ("vllm", Logits),
+        ("sglang", Logits),
+        ("llama.cpp", TopLogprobs),
+        ("openai", TopLogprobs),
+    ] {
+        let upstream = FakeUpstream::start().await;
+        let provider = provider(preset, &upstream);
+        let call = three();
+        let call = LabelCall {
+            question: format!("{}\nAnswer:", call.question).into(),
+            ..call
+        };
+        let decisions = provider.decisions().unwrap();
+        read(decisions, source, &call).await.unwrap().unwrap();
+        let bodies: Vec<Value> = upstream.requests().iter().filter_map(|one| one.json()).collect();
+        let shown = |body: &Value| {
+            let places = ["/text", "/prompt", "/messages/0/content"];
+            let mut found = places.iter().filter_map(|place| body.pointer(place)?.as_str());
+            found
+                .find(|text| text.contains(&*call.question))
+                .map(str::to_owned)
+        };
+        let texts: Vec<String> = bodies.iter().filter_map(shown).collect();
+        assert!(!texts.is_empty(), "{preset}: {bodies:?}");
+        for text in texts {
+            assert_eq!(text.matches("Answer:").count(), 1, "{preset}: {text}");
+        }
+        let sent = format!("{}\n\n{}", call.state.text, call.question);
+        if preset == "sglang" {
+            assert_eq!(bodies.last().unwrap()["text"], sent.as_str());
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_server_of_tokens_tells_of_every_label() {
     for preset in ["vllm", "sglang"] {

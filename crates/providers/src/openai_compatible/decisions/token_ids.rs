@@ -51,7 +51,13 @@ impl OpenAiCompatible {
                 .filter_map(move |token| Some((label.clone(), *told.get(token)?)))
         });
         let read = reading(&named.collect::<Vec<_>>(), &call.labels, 1)?;
-        Ok(read.map(|read| LabelReading { rest: None, ..read }))
+        let requests = u32::try_from(all.chunks(AT_ONCE).len()).unwrap_or(u32::MAX);
+        let rest = None;
+        Ok(read.map(|read| LabelReading {
+            rest,
+            requests,
+            ..read
+        }))
     }
 
     async fn ask_vllm(
@@ -85,7 +91,7 @@ impl OpenAiCompatible {
             return Ok(HashMap::new());
         };
         let body = json!({
-            "text": format!("{}\n\n{}\nAnswer:", call.state.text, call.question),
+            "text": format!("{}\n\n{}", call.state.text, call.question),
             "sampling_params": {"max_new_tokens": 1, "temperature": 1},
             "return_logprob": true,
             "logprob_start_len": -1,

@@ -110,6 +110,7 @@ impl Shares {
         LabelReading {
             logprobs: self.labels.iter().map(|share| Some(share.ln())).collect(),
             rest: None,
+            requests: 1,
         }
     }
 
@@ -135,6 +136,7 @@ impl Shares {
         LabelReading {
             logprobs,
             rest: ranked.last().map(|(_, share)| share.ln()),
+            requests: 1,
         }
     }
 
@@ -145,6 +147,7 @@ impl Shares {
         let mut draws = LabelDraws {
             counts: vec![0; self.labels.len()],
             others: 0,
+            requests: 1,
         };
         for _ in 0..number {
             let mut left = uniform(&mut dice);

@@ -92,6 +92,7 @@ fn what_is_wrong_is_said_with_its_line() {
         let wrong = read(&format!("\u{feff}{fine}\n\n{bad}\n"), &manner()).unwrap_err();
         assert_eq!(wrong.line, 3, "{wrong}");
         assert!(wrong.what.contains(expected), "{wrong}, expected {expected}");
+        assert!(!wrong.what.ends_with('.'), "{wrong}: what is said goes on");
     }
 }
 

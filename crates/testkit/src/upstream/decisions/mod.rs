@@ -50,6 +50,8 @@ pub enum DecisionFault {
     NoSum,
     /// A choice leaves out an option.
     ForgetsOption,
+    /// It fails with 500 at what has these words.
+    FailsAt(&'static str),
 }
 
 /// What is scripted of decisions.
@@ -79,6 +81,11 @@ impl Decisions {
             return Some(reply);
         }
         let fault = self.fault;
+        if let Some(DecisionFault::FailsAt(words)) = fault
+            && String::from_utf8_lossy(&request.body).contains(words)
+        {
+            return Some(Reply::error(500, "server_error", "It failed."));
+        }
         let answered = match (is_decision, is_server) {
             (true, _) => questions::reply(path, &body, fault),
             (_, true) => servers::reply(path, &body, fault),

@@ -111,6 +111,24 @@ async fn messages_have_batches_of_their_own() {
     );
 
     for (body, param) in [
+        (json!({}), "requests"),
+        (json!({"requests": [{"custom_id": "a"}]}), "requests[0].params"),
+        (
+            json!({"requests": [request("a", PLAIN, "x"), {"params": {}}]}),
+            "requests[1].custom_id",
+        ),
+    ] {
+        let response = scene.client().post_json(MESSAGES, &scene.key.secret, &body).await;
+        assert_eq!(response.status, 400, "{}", response.text());
+        let error = &response.json()["error"];
+        assert_eq!(
+            (&error["param"], &error["code"]),
+            (&json!(param), &json!("missing_required_parameter")),
+            "{}",
+            response.text()
+        );
+    }
+    for (body, param) in [
         (json!({"requests": []}), "requests"),
         (
             json!({"requests": [request("a", PLAIN, "x"), request("a", PLAIN, "x")]}),
@@ -128,8 +146,31 @@ async fn messages_have_batches_of_their_own() {
         let response = scene.client().post_json(MESSAGES, &scene.key.secret, &body).await;
         assert_eq!(response.json()["error"]["param"], *param, "{}", response.text());
         assert!(response.status == 400 || response.status == 404);
+        let message = response.json()["error"]["message"].to_string();
+        assert!(!message.contains("line"), "{message}");
     }
     assert_eq!(scene.settled().await.credits, GRANTED - cost);
+    scene.finish().await;
+}
+
+/// Its owner is told at once since when nobody wants it, and that stays so.
+#[tokio::test]
+async fn one_that_nobody_wants_says_since_when() {
+    let scene = Scene::start().await;
+    let gate = Gate::new();
+    scene.upstream.push(Reply::words(2).hold_head(&gate));
+    let batch = scene.message_batch(&[request("a", PLAIN, "one")]).await;
+    eventually("it runs", async || scene.upstream.request_count() == 1).await;
+    let canceling = scene.of_batch("POST", &batch["id"], "/cancel").await.json();
+    assert_eq!(canceling["processing_status"], "canceling", "{canceling}");
+    let asked_at = &canceling["cancel_initiated_at"];
+    assert!(asked_at.is_string(), "{canceling}");
+    let again = scene.of_batch("POST", &batch["id"], "/cancel").await.json();
+    assert_eq!(&again["cancel_initiated_at"], asked_at);
+    gate.open();
+    let ended = scene.until_batch_ended(&batch).await;
+    assert_eq!(&ended["cancel_initiated_at"], asked_at);
+    assert_eq!(ended["request_counts"]["succeeded"], 1);
     scene.finish().await;
 }
 

@@ -57,7 +57,7 @@ fn media(number: usize, url: &str) -> Value {
 }
 
 /// A tenth of a second of silence.
-fn sound() -> String {
+pub(super) fn sound() -> String {
     const BYTES: u32 = 800;
     let mut wav = b"RIFF".to_vec();
     wav.extend((36 + BYTES).to_le_bytes());
@@ -71,7 +71,7 @@ fn sound() -> String {
 }
 
 /// A second of red.
-fn film() -> String {
+pub(super) fn film() -> String {
     let words =
         "-v error -f lavfi -i color=c=red:s=16x16:d=1:r=5 -movflags frag_keyframe+empty_moov -f mp4 -";
     let made = Command::new("ffmpeg").args(words.split(' ')).output().unwrap();
@@ -79,7 +79,7 @@ fn film() -> String {
     format!("data:video/mp4;base64,{}", STANDARD.encode(made.stdout))
 }
 
-fn picture() -> String {
+pub(super) fn picture() -> String {
     format!("data:image/png;base64,{PICTURE}")
 }
 

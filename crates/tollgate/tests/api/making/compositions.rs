@@ -87,7 +87,7 @@ async fn a_topic_becomes_a_storyboard_and_a_film() {
 
         // What was composed can be gone on with.
         let on =
-            json!({"prompt": "and on", "aspect_ratio": "1:1", "extend_from": {"job_id": rendered["job_id"]}});
+            json!({"prompt": "and on", "resolution": null, "extend_from": {"job_id": rendered["job_id"]}});
         let longer = scene.made(FILMS, &film(on)).await;
         let whole = longer["result"]["duration"].as_f64().unwrap();
         assert!(
@@ -220,6 +220,11 @@ async fn what_is_wrong_is_refused_before_anything_happens() {
         ),
         (
             board(json!({"voice": {"model": "built-in", "voice": "xx-none"}})),
+            "invalid_parameter",
+            "voice.voice",
+        ),
+        (
+            topic(json!({"mode": "plan", "voice": {"model": "built-in", "voice": "xx-none"}})),
             "invalid_parameter",
             "voice.voice",
         ),

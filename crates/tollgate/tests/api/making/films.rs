@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tollgate_testkit::gateway::http::Request;
 
 use super::{BOTH, FILMS, IDLE, PICTURES, film, picture, png, simulated};
-use crate::scene::{GRANTED, Scene, assert_error};
+use crate::scene::{GRANTED, Scene, assert_error, with};
 
 #[tokio::test]
 async fn a_film_is_made_and_gone_on_with() {
@@ -44,6 +44,54 @@ async fn a_film_is_made_and_gone_on_with() {
         assert_eq!(scene.settled().await.credits, GRANTED - 35_000_000);
         scene.finish().await;
     }
+}
+
+/// What is delivered is paid: the size of the film before it, whatever the model's usual one is and a template says.
+#[tokio::test]
+async fn a_film_that_goes_on_keeps_the_size_and_is_paid_in_it() {
+    let scene = simulated("").await;
+    let first = scene.made(FILMS, &film(json!({}))).await;
+    let by_job = json!({"job_id": first["id"]});
+    let by_address = json!({"video_url": first["result"]["url"]});
+    let mut spent = 12_500_000;
+    for (members, before) in [
+        (json!({"resolution": null}), &by_job),
+        (json!({"resolution": null}), &by_address),
+        (json!({"aspect_ratio": "16:9"}), &by_job),
+        (json!({"resolution": null, "size": "640x360"}), &by_address),
+        // It would have 720p and the portrait format.
+        (json!({"resolution": null, "template": "fashion-walk"}), &by_job),
+    ] {
+        let on = with(film(members), json!({"extend_from": before}));
+        let request = Request::json(FILMS, &on).key(&scene.key.secret);
+        let accepted = scene.client().send(&request.header("x-max-cost", "0.0125")).await;
+        assert_eq!(accepted.status, 200, "{on} {}", accepted.text());
+        let longer = scene.ended(accepted.json()["job_id"].as_str().unwrap()).await;
+        let result = &longer["result"];
+        assert_eq!(
+            (&result["width"], &result["height"], &longer["cost"]),
+            (&json!(640), &json!(360), &json!("0.0125")),
+            "{on} {longer}"
+        );
+        spent += 12_500_000;
+    }
+    let credits = scene.settled().await.credits;
+    assert_eq!(credits, GRANTED - spent);
+    for before in [&by_job, &by_address] {
+        for (members, param) in [
+            (json!({"resolution": "720p"}), "resolution"),
+            (json!({"resolution": "480p"}), "resolution"),
+            (json!({"aspect_ratio": "9:16"}), "aspect_ratio"),
+            (json!({"resolution": null, "size": "1280x720"}), "size"),
+        ] {
+            let on = with(film(members), json!({"extend_from": before}));
+            let refused = scene.post(FILMS, &on).await;
+            let error = assert_error(&on.to_string(), &refused, "parameter_out_of_range", Some(param));
+            assert!(error.message.contains("640x360"), "{error:?}");
+        }
+    }
+    assert_eq!(scene.settled().await.credits, credits);
+    scene.finish().await;
 }
 
 #[tokio::test]
