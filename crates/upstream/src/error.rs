@@ -39,7 +39,7 @@ pub enum UpstreamErrorKind {
 }
 
 /// A failed call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct UpstreamError {
     /// What it means.
     pub kind: UpstreamErrorKind,

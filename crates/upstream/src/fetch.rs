@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tollgate_types::decide::StateMediaKind;
 
 /// A kind of media, which decides how large it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +36,16 @@ impl MediaKind {
             MediaKind::Image | MediaKind::Document => 20 << 20,
             MediaKind::Audio => 25 << 20,
             MediaKind::Video => 200 << 20,
+        }
+    }
+}
+
+impl From<StateMediaKind> for MediaKind {
+    fn from(kind: StateMediaKind) -> Self {
+        match kind {
+            StateMediaKind::Image => Self::Image,
+            StateMediaKind::Audio => Self::Audio,
+            StateMediaKind::Video => Self::Video,
         }
     }
 }

@@ -71,17 +71,21 @@ pub(crate) async fn prepare(
 ) -> Result<Prepared, Error> {
     let mut asked = decisions::read(body)?;
     let mut routed = pipeline.route(&caller, &asked.model)?;
-    if !asked.files.is_empty() {
-        asked = uploads::read(pipeline, ctx, &caller, &routed.model, asked, body).await?;
-    }
-    check_model(&routed.model, &asked.state)?;
-    routed.retain_deciders(&asked.state)?;
+    check_kind(&routed.model)?;
+    check_media(&routed.model, &asked.state)?;
     let choice = &asked.options.calibration;
     let profile = calibrations
         .profile(caller.account_id(), &routed.model.id, choice)
         .await?;
-    let input = count(pipeline, &routed.model, &asked).await?;
-    input.check()?;
+    let mut input = count(pipeline, &routed.model, &asked).await?;
+    if !asked.files.is_empty() {
+        let known = (&mut asked, &input);
+        let is_other = uploads::read(pipeline, ctx, &caller, &routed.model, known, body).await?;
+        if is_other {
+            input = count(pipeline, &routed.model, &asked).await?;
+        }
+    }
+    routed.retain_deciders(&asked.state)?;
     let demand = demand(&input);
     let call = DecideCall {
         state: Arc::new(asked.state.clone()),
@@ -98,14 +102,19 @@ pub(crate) async fn prepare(
     })
 }
 
-/// Refuses what the model cannot do: 400 for another kind of model and for media that it does not take.
-pub(super) fn check_model(model: &Model, state: &State) -> Result<(), Error> {
+/// Refuses what makes no decisions.
+pub(super) fn check_kind(model: &Model) -> Result<(), Error> {
     if !matches!(model.kind, ModelKind::Decision | ModelKind::Chat) {
         let message =
             "This model makes no decisions. Its record in GET /v1/models names the endpoints it serves.";
         return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"));
     }
-    for medium in &state.media {
+    Ok(())
+}
+
+/// Refuses media that the model does not take. One without an address is a file that nobody has read yet.
+pub(super) fn check_media(model: &Model, state: &State) -> Result<(), Error> {
+    for medium in state.media.iter().filter(|medium| !medium.url.is_empty()) {
         let modality = match medium.kind {
             StateMediaKind::Image => Modality::Image,
             StateMediaKind::Audio => Modality::Audio,
@@ -122,8 +131,8 @@ pub(super) fn check_model(model: &Model, state: &State) -> Result<(), Error> {
     Ok(())
 }
 
-/// The input in tokens: of the model's tokenizer, where that is published.
-pub(super) async fn count(pipeline: &Pipeline, model: &Model, asked: &Asked) -> Result<DecisionInput, Error> {
+/// The input in tokens, which are not too many: of the model's tokenizer, where that is published.
+async fn count(pipeline: &Pipeline, model: &Model, asked: &Asked) -> Result<DecisionInput, Error> {
     let tokenizer = model.tokenizer.unwrap_or(USUAL_TOKENIZER);
     let least = asked.state.text.len() as u64 / Tokenizer::LONGEST_TOKEN;
     if least > MAX_TOKENS {
@@ -138,11 +147,12 @@ pub(super) async fn count(pipeline: &Pipeline, model: &Model, asked: &Asked) -> 
     texts.extend(pieces(&asked.state.text));
     let counted = pipeline.count_each(tokenizer, texts).await?;
     let (questions, state) = counted.split_at(questions);
-    Ok(DecisionInput {
+    let input = DecisionInput {
         state: state.iter().sum(),
         media: 0,
         questions: questions.into(),
-    })
+    };
+    input.check().map(|()| input)
 }
 
 /// The text in parts, so that no counting takes long at a time.

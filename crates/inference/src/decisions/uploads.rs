@@ -7,31 +7,29 @@ use tollgate_billing::Hold;
 use tollgate_catalog::Model;
 use tollgate_edge::RequestContext;
 use tollgate_formats::decisions::{self, Asked, FileKinds, NamedFile};
-use tollgate_pipeline::Pipeline;
-use tollgate_types::decide::{State, StateMediaKind};
+use tollgate_pipeline::{DecisionInput, Pipeline};
+use tollgate_types::decide::StateMediaKind;
 use tollgate_types::{AccountId, Error, ErrorCode};
 use tollgate_upstream::{FetchError, MediaKind};
 
-use super::service::{check_model, count, demand};
+use super::service::{check_media, demand};
 
 /// The most bytes of all files of a request: as many as are fetched for one.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// The request with the bytes of its files. An account that could not pay even without them is told so before any is read.
+/// Puts the bytes of a request's files where they belong; whether its text is another one thereby. An account that could not
+/// pay even without them is told so before any is read.
 pub(super) async fn read(
     pipeline: &Pipeline,
     ctx: &RequestContext,
     caller: &Caller,
     model: &Model,
-    mut asked: Asked,
+    (asked, input): (&mut Asked, &DecisionInput),
     body: &[u8],
-) -> Result<Asked, Error> {
-    check_model(model, &State::default())?;
-    let input = count(pipeline, model, &asked).await?;
-    input.check()?;
+) -> Result<bool, Error> {
     let (account, most) = (caller.account_id(), ctx.max_cost.amount());
     let at = caller.account.time(ctx.accepted_at);
-    Hold::check(&*pipeline.ledger, account, model, &demand(&input), most, at).await?;
+    Hold::check(&*pipeline.ledger, account, model, &demand(input), most, at).await?;
     let (mut urls, mut kinds) = (Vec::with_capacity(asked.files.len()), FileKinds::new());
     let mut left = MOST_BYTES;
     for file in &asked.files {
@@ -43,13 +41,15 @@ pub(super) async fn read(
             kinds.insert(file.id.clone(), kind);
         }
     }
-    if !kinds.is_empty() {
-        asked = decisions::read_knowing(body, &kinds)?;
+    let is_other = !kinds.is_empty();
+    if is_other {
+        *asked = decisions::read_knowing(body, &kinds)?;
     }
     for (file, url) in asked.files.iter().zip(urls) {
         asked.state.media[file.medium].url = url;
     }
-    Ok(asked)
+    check_media(model, &asked.state)?;
+    Ok(is_other)
 }
 
 /// What a file is, its data URL, and how many bytes it has.
@@ -73,12 +73,7 @@ async fn read_one(
 }
 
 fn most_bytes(kind: StateMediaKind) -> u64 {
-    let kind = match kind {
-        StateMediaKind::Image => MediaKind::Image,
-        StateMediaKind::Audio => MediaKind::Audio,
-        StateMediaKind::Video => MediaKind::Video,
-    };
-    kind.most_bytes()
+    MediaKind::from(kind).most_bytes()
 }
 
 /// What a file of this type is, if it is of the kind that is said. Sound may be in what films are in.

@@ -13,7 +13,7 @@ pub struct CreateDecisions {
     model: String,
     /// What is decided about: a text, an object or a list. Pictures, sounds and films may stand anywhere in it, as parts
     /// such as `{"type": "image_url", "image_url": {"url": …}}` (https or data URL), `{"type": "input_audio", …}` and
-    /// `{"type": "video_url", …}`, or as `data:` URLs: at most 16 pictures, 8 sounds and 4 films.
+    /// `{"type": "video_url", …}`, as `data:` URLs, or as uploaded files by their `file_id`: at most 16 pictures, 8 sounds and 4 films.
     #[schema(value_type = Value)]
     state: serde_json::Value,
     /// 1 to 128 questions: a list whose questions have an `id`, or a map of ids. Answers come back in the same container.

@@ -197,11 +197,7 @@ fn argument_item(question: usize, asked: &Question, tool: usize, name: &str, arg
 }
 
 /// The answer to a question of what was found of its items; `Err` holds why its answer was not found.
-pub(super) fn decision<E>(
-    question: &Question,
-    found: Vec<(Item, Result<Found, E>)>,
-    failed: impl Fn(E) -> Verdict,
-) -> Decision {
+pub(super) fn decision<E>(question: &Question, found: Vec<(Item, Result<Found, E>)>) -> Result<Decision, E> {
     let mut method: Option<Method> = None;
     let mut verdict = None;
     let mut abstain = None;
@@ -214,13 +210,7 @@ pub(super) fn decision<E>(
             (Ok(found), _) => found,
             // What is missing beside an answer does not take the answer away, but is not made up either.
             (Err(_), Role::Argument { .. }) => continue,
-            (Err(error), Role::Main | Role::Abstain) => {
-                return Decision {
-                    verdict: failed(error),
-                    abstain: None,
-                    method: None,
-                };
-            }
+            (Err(error), Role::Main | Role::Abstain) => return Err(error),
         };
         method = Some(match method {
             Some(method) => method.and(&found.method),
@@ -245,9 +235,9 @@ pub(super) fn decision<E>(
             arguments,
         },
     };
-    Decision {
+    Ok(Decision {
         verdict,
         abstain,
         method,
-    }
+    })
 }

@@ -44,7 +44,7 @@ impl Pipeline {
         for medium in &state.media {
             let (media_type, bytes) = self.bytes_of(medium, left).await?;
             left -= (bytes.len() as u64).min(left);
-            let measured = self.media.gauge.measure(kind_of(medium.kind), &bytes).await;
+            let measured = self.media.gauge.measure(medium.kind.into(), &bytes).await;
             let measure = measured.map_err(|error| refusal(&medium.param, error))?;
             tokens = tokens.saturating_add(tokens_of(medium.kind, measure, bytes.len() as u64));
             found.push(StateMedia {
@@ -60,7 +60,7 @@ impl Pipeline {
     }
 
     async fn bytes_of(&self, medium: &StateMedia, left: u64) -> Result<(String, Bytes), Error> {
-        let kind = kind_of(medium.kind);
+        let kind = MediaKind::from(medium.kind);
         let refused = |error| refusal(&medium.param, error);
         if let Some(data) = medium.url.strip_prefix("data:") {
             let (media_type, text) = data
@@ -82,14 +82,6 @@ impl Pipeline {
         };
         let fetched = self.media.fetcher.fetch(&request).await.map_err(refused)?;
         Ok((fetched.media_type.to_owned(), fetched.bytes))
-    }
-}
-
-fn kind_of(kind: StateMediaKind) -> MediaKind {
-    match kind {
-        StateMediaKind::Image => MediaKind::Image,
-        StateMediaKind::Audio => MediaKind::Audio,
-        StateMediaKind::Video => MediaKind::Video,
     }
 }
 

@@ -23,7 +23,7 @@ use crate::media::NamesMedia;
 use crate::operation::Operation;
 use crate::route::{Route, Routed};
 
-use reading::Run;
+use reading::{Answer, Run};
 use relaying::Native;
 
 pub use correcting::NamedProfile;
@@ -162,8 +162,8 @@ impl Operation for DecideCall {
                 }
                 _ => run.by_labels(way).await?,
             };
-            if let Some(mut decisions) = tried {
-                check_any(&decisions)?;
+            if let Some(answers) = tried {
+                let mut decisions = decided(answers)?;
                 if let Some(profile) = &run.call.profile {
                     decisions
                         .iter_mut()
@@ -208,13 +208,23 @@ impl Operation for DecideCall {
     }
 }
 
-/// When all questions have failed, the call has: another candidate may do better.
-fn check_any(decisions: &[Decision]) -> Result<(), UpstreamError> {
-    let has_failed = |decision: &Decision| matches!(decision.verdict, Verdict::Failed(_));
-    match decisions.iter().all(has_failed) {
-        true => Err(UpstreamError::protocol("no question was answered")),
-        false => Ok(()),
+/// The decisions of all questions. When all have failed, the call has, for the reason of the first: another candidate may do better.
+fn decided(answers: Vec<Answer>) -> Result<Vec<Decision>, UpstreamError> {
+    let has_failed = |answer: &Answer| match answer {
+        Ok(decision) => matches!(decision.verdict, Verdict::Failed(_)),
+        Err(_) => true,
+    };
+    if answers.iter().all(has_failed) {
+        let first = answers.into_iter().find_map(Result::err);
+        return Err(first.unwrap_or_else(|| UpstreamError::protocol("no question was answered")));
     }
+    let nothing = |error: UpstreamError| Decision {
+        verdict: failed(&error),
+        abstain: None,
+        method: None,
+    };
+    let decided = answers.into_iter().map(|answer| answer.unwrap_or_else(nothing));
+    Ok(decided.collect())
 }
 
 /// What becomes of a question that failed alone.

@@ -16,7 +16,7 @@ use tollgate_upstream::{
 
 use super::items::{self, Found, Item, ItemKind};
 use super::priors::PriorKey;
-use super::{DecideCall, failed, prompt};
+use super::{DecideCall, prompt};
 use crate::Pipeline;
 
 /// Calls to an upstream at once, for one call of a caller's.
@@ -38,6 +38,9 @@ pub(super) struct Run<'a> {
 
 /// An answer, `None` where the deployment lacks the way, or a failure of the upstream.
 pub(super) type Tried<T> = Result<Option<T>, UpstreamError>;
+
+/// What was made of a question.
+pub(super) type Answer = Result<Decision, UpstreamError>;
 
 /// An item, and what was found of it.
 pub(super) type Answered = (Item, Result<Found, UpstreamError>);
@@ -79,7 +82,7 @@ enum What {
 
 impl Run<'_> {
     /// The answers to all questions, by labels.
-    pub(super) async fn by_labels(&self, way: DecisionWay) -> Tried<Vec<Decision>> {
+    pub(super) async fn by_labels(&self, way: DecisionWay) -> Tried<Vec<Answer>> {
         let questions = &self.call.questions;
         let places: Vec<usize> = (0..questions.len()).collect();
         let first = items::first(questions, &places);
@@ -89,12 +92,12 @@ impl Run<'_> {
         let second = items::second(questions, known(&answers));
         let more = self.probabilities(way, second, false).await?;
         let answers = answers.into_iter().chain(more.into_iter().flatten());
-        decisions(questions, &places, answers.collect()).map(Some)
+        Ok(Some(decisions(questions, &places, answers.collect())))
     }
 
     /// The probabilities of items. The very first call goes alone: it tells whether there is this way, and it fills the
     /// provider's cache with the state. When it fails, that may be its question: the next one is asked alone, too. What is no
-    /// question's failure, and the first one when several fail, fails the call, so that it can be tried elsewhere.
+    /// question's failure fails the call, so that it can be tried elsewhere, and so do [`ALONE`] in a row.
     async fn probabilities(
         &self,
         way: DecisionWay,
@@ -147,20 +150,18 @@ impl Run<'_> {
                 Ok(None) => return Ok(None),
                 Ok(answer) => {
                     told.push(Ok(answer));
-                    return Ok(Some(told));
+                    break;
                 }
                 Err(error) => {
                     failed.push(ask.asking);
-                    let gives_up = failed.len() >= ALONE || !may_be_of_question(&error);
-                    told.push(Err(error));
-                    if gives_up {
-                        break;
+                    if gives_up(&error, failed.len()) {
+                        return Err(error);
                     }
+                    told.push(Err(error));
                 }
             }
         }
-        let first = told.into_iter().find_map(Result::err);
-        Err(first.unwrap_or_else(|| UpstreamError::protocol("nothing was asked")))
+        Ok(Some(told))
     }
 
     fn asking(&self, way: DecisionWay, item: Item, labels: &Arc<[String]>) -> Asking {
@@ -342,15 +343,20 @@ impl Pipeline {
     }
 }
 
+/// Whether nothing more is asked after so many have failed alone, this last.
+pub(super) fn gives_up(error: &UpstreamError, failed: usize) -> bool {
+    failed >= ALONE || !may_be_of_question(error)
+}
+
 /// Whether another question may be answered where this has failed: not where the upstream is away, busy or locked.
 pub(super) fn may_be_of_question(error: &UpstreamError) -> bool {
     match error.kind {
         UpstreamErrorKind::Rejected
         | UpstreamErrorKind::ContentBlocked
-        | UpstreamErrorKind::ContextLength => true,
-        UpstreamErrorKind::Simulated(_) => true,
+        | UpstreamErrorKind::ContextLength
+        | UpstreamErrorKind::Simulated(_) => true,
         UpstreamErrorKind::Unavailable => match error.cause {
-            UpstreamCause::Status => error.status.is_some_and(|status| status == 500),
+            UpstreamCause::Status => error.status == Some(500),
             UpstreamCause::Protocol => true,
             _ => false,
         },
@@ -403,29 +409,16 @@ pub(super) fn known(answers: &[Answered]) -> Vec<(&Item, &Found)> {
         .collect()
 }
 
-/// The answers to these questions. When all have failed the call has: the first failure says why.
-pub(super) fn decisions(
-    questions: &[Question],
-    places: &[usize],
-    answers: Vec<Answered>,
-) -> Result<Vec<Decision>, UpstreamError> {
+/// The answers to these questions.
+pub(super) fn decisions(questions: &[Question], places: &[usize], answers: Vec<Answered>) -> Vec<Answer> {
     let mut by_question: Vec<Vec<Answered>> = Vec::new();
     by_question.resize_with(questions.len(), Vec::new);
-    let mut is_any = false;
     for (item, found) in answers {
-        is_any |= found.is_ok();
         by_question[item.question].push((item, found));
-    }
-    if !is_any {
-        let first = by_question
-            .into_iter()
-            .flatten()
-            .find_map(|(_, found)| found.err());
-        return Err(first.unwrap_or_else(|| UpstreamError::protocol("nothing was answered")));
     }
     let decided = places.iter().map(|place| {
         let found = std::mem::take(&mut by_question[*place]);
-        items::decision(&questions[*place], found, |error| failed(&error))
+        items::decision(&questions[*place], found)
     });
-    Ok(decided.collect())
+    decided.collect()
 }

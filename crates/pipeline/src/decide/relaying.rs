@@ -12,9 +12,8 @@ use tollgate_types::decide::{
 };
 use tollgate_upstream::{RelayCall, UpstreamError};
 
-use super::failed;
 use super::items::{self, Found, Item, ItemKind, ItemOption};
-use super::reading::{AT_ONCE, Answered, Run, Tried, decisions, known, may_be_of_question};
+use super::reading::{AT_ONCE, Answer, Answered, Run, Tried, decisions, gives_up, known, may_be_of_question};
 
 /// What the upstream takes.
 #[derive(Clone, Copy)]
@@ -59,7 +58,7 @@ impl Splits {
 
 impl Run<'_> {
     /// The answers to all questions, by an upstream that takes questions.
-    pub(super) async fn by_relay(&self, native: Native) -> Tried<Vec<Decision>> {
+    pub(super) async fn by_relay(&self, native: Native) -> Tried<Vec<Answer>> {
         let questions = &self.call.questions;
         let all = 0..questions.len();
         let (whole, apart): (Vec<usize>, Vec<usize>) =
@@ -68,36 +67,43 @@ impl Run<'_> {
         let Some(told) = self.relayed(native, asked, true).await? else {
             return Ok(None);
         };
-        let mut answered: Vec<(usize, Decision)> = whole.iter().copied().zip(told).collect();
+        let is_first = told.iter().all(Result::is_err);
+        let mut answered: Vec<(usize, Answer)> = whole.iter().copied().zip(told).collect();
         if !apart.is_empty() {
             let first = items::first(questions, &apart);
-            let Some(answers) = self.in_heats(native, first, whole.is_empty()).await? else {
+            let Some(answers) = self.in_heats(native, first, is_first).await? else {
                 return Ok(None);
             };
             let second = items::second(questions, known(&answers));
             let more = self.in_heats(native, second, false).await?;
             let answers = answers.into_iter().chain(more.into_iter().flatten());
-            let decided = decisions(questions, &apart, answers.collect())?;
+            let decided = decisions(questions, &apart, answers.collect());
             answered.extend(apart.iter().copied().zip(decided));
         }
         answered.sort_by_key(|(place, _)| *place);
-        Ok(Some(answered.into_iter().map(|(_, decision)| decision).collect()))
+        Ok(Some(answered.into_iter().map(|(_, answer)| answer).collect()))
     }
 
-    /// Asks these questions as they are. The first request goes alone, when nothing was asked before.
-    async fn relayed(
-        &self,
-        native: Native,
-        questions: Vec<Question>,
-        is_first: bool,
-    ) -> Tried<Vec<Decision>> {
+    /// Asks these questions as they are. While nothing was answered before, requests go alone, as they do for labels.
+    async fn relayed(&self, native: Native, questions: Vec<Question>, is_first: bool) -> Tried<Vec<Answer>> {
         let mut chunks = questions.chunks(native.questions.max(1));
         let mut decided = Vec::with_capacity(questions.len());
         let splits = Splits::default();
-        if is_first && let Some(chunk) = chunks.next() {
-            match self.relay_some(chunk, &splits).await? {
-                Some(decisions) => decided.extend(decisions),
-                None => return Ok(None),
+        let (mut alone, mut failed) = (is_first, 0);
+        while alone && let Some(chunk) = chunks.next() {
+            match self.relay_some(chunk, &splits).await {
+                Ok(Some(answers)) => {
+                    decided.extend(answers);
+                    alone = false;
+                }
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    failed += 1;
+                    if gives_up(&error, failed) {
+                        return Err(error);
+                    }
+                    decided.extend(unanswered(error, chunk.len()));
+                }
             }
         }
         let rest: Vec<BoxFuture<'_, _>> = chunks
@@ -109,14 +115,14 @@ impl Run<'_> {
         let mut rest = stream::iter(rest).buffered(AT_ONCE);
         while let Some((number, told)) = rest.next().await {
             let error = match told {
-                Ok(Some(decisions)) => {
-                    decided.extend(decisions);
+                Ok(Some(answers)) => {
+                    decided.extend(answers);
                     continue;
                 }
                 Ok(None) => UpstreamError::protocol("it takes no questions any more"),
                 Err(error) => error,
             };
-            decided.extend(unanswered(&error, number));
+            decided.extend(unanswered(error, number));
         }
         Ok(Some(decided))
     }
@@ -126,7 +132,7 @@ impl Run<'_> {
         &'a self,
         questions: &'a [Question],
         splits: &'a Splits,
-    ) -> BoxFuture<'a, Tried<Vec<Decision>>> {
+    ) -> BoxFuture<'a, Tried<Vec<Answer>>> {
         async move {
             let error = match self.relay_chunk(questions).await {
                 Err(error) => error,
@@ -148,7 +154,7 @@ impl Run<'_> {
                     for (told, half) in [(first, one), (second, other)] {
                         match told {
                             Ok(told) => decided.extend(told.into_iter().flatten()),
-                            Err(error) => decided.extend(unanswered(&error, half.len())),
+                            Err(error) => decided.extend(unanswered(error, half.len())),
                         }
                     }
                     Ok(Some(decided))
@@ -158,7 +164,7 @@ impl Run<'_> {
         .boxed()
     }
 
-    async fn relay_chunk(&self, questions: &[Question]) -> Tried<Vec<Decision>> {
+    async fn relay_chunk(&self, questions: &[Question]) -> Tried<Vec<Answer>> {
         let call = RelayCall {
             upstream_model: self.model.clone(),
             state: self.call.state.clone(),
@@ -170,7 +176,7 @@ impl Run<'_> {
         if answer.decisions.len() != questions.len() {
             return Err(UpstreamError::protocol("it did not answer each question once"));
         }
-        Ok(Some(answer.decisions))
+        Ok(Some(answer.decisions.into_iter().map(Ok).collect()))
     }
 
     /// The probabilities of items, each a question of its own, or several where it has more options than are taken.
@@ -182,20 +188,21 @@ impl Run<'_> {
             seed: self.call.options.seed,
             prior: None,
         };
-        let mut askings: Vec<(Item, Estimator)> = items
+        let mut askings: Vec<Asking> = items
             .into_iter()
-            .map(|item| {
-                let estimator = Estimator::new(item.options.len(), item.kind == ItemKind::Score, &how);
-                (item, estimator)
+            .map(|item| Asking {
+                estimator: Estimator::new(item.options.len(), item.kind == ItemKind::Score, &how),
+                item,
+                failed: None,
             })
             .collect();
         let mut is_first = is_first;
         loop {
-            let heats: Vec<Vec<Heat>> = askings.iter().map(|(_, estimator)| estimator.asks()).collect();
+            let heats: Vec<Vec<Heat>> = askings.iter().map(Asking::asks).collect();
             let asked: Vec<Question> = askings
                 .iter()
                 .zip(&heats)
-                .flat_map(|((item, _), heats)| heats.iter().map(|heat| of_heat(item, heat)))
+                .flat_map(|(asking, heats)| heats.iter().map(|heat| of_heat(&asking.item, heat)))
                 .enumerate()
                 .map(|(number, question)| Question {
                     id: format!("q{number}"),
@@ -208,44 +215,71 @@ impl Run<'_> {
             let Some(told) = self.relayed(native, asked, is_first).await? else {
                 return Ok(None);
             };
-            is_first = false;
+            is_first &= told.iter().all(Result::is_err);
             let mut told = told.into_iter();
-            for ((_, estimator), heats) in askings.iter_mut().zip(heats) {
-                let readings = told.by_ref().take(heats.len()).map(reading);
-                estimator.tell(readings.collect());
+            for (asking, heats) in askings.iter_mut().zip(heats) {
+                asking.tell(told.by_ref().take(heats.len()));
             }
         }
-        let found = askings.into_iter().map(|(item, estimator)| {
-            let found = estimator.finish().map(|estimate| {
-                let method = Method {
-                    source: DecisionSource::Native,
-                    permutations: 0,
-                    mass: None,
-                    calls: estimate.calls,
-                    calibrated: None,
-                };
-                Found {
-                    probabilities: estimate.probabilities,
-                    method,
+        Ok(Some(askings.into_iter().map(Asking::finish).collect()))
+    }
+}
+
+/// An item that is asked in heats.
+struct Asking {
+    item: Item,
+    estimator: Estimator,
+    failed: Option<UpstreamError>,
+}
+
+impl Asking {
+    fn asks(&self) -> Vec<Heat> {
+        match self.failed {
+            Some(_) => Vec::new(),
+            None => self.estimator.asks(),
+        }
+    }
+
+    fn tell(&mut self, told: impl Iterator<Item = Answer>) {
+        let mut readings = Vec::new();
+        for answer in told {
+            match answer {
+                Ok(decision) => readings.push(reading(decision)),
+                Err(error) => {
+                    self.failed.get_or_insert(error);
                 }
-            });
-            (
-                item,
-                found.map_err(|error| UpstreamError::protocol(error.to_string())),
-            )
+            }
+        }
+        if self.failed.is_none() {
+            self.estimator.tell(readings);
+        }
+    }
+
+    fn finish(self) -> Answered {
+        let found = match self.failed {
+            Some(error) => Err(error),
+            None => self
+                .estimator
+                .finish()
+                .map_err(|error| UpstreamError::protocol(error.to_string())),
+        };
+        let found = found.map(|estimate| Found {
+            probabilities: estimate.probabilities,
+            method: Method {
+                source: DecisionSource::Native,
+                permutations: 0,
+                mass: None,
+                calls: estimate.calls,
+                calibrated: None,
+            },
         });
-        Ok(Some(found.collect()))
+        (self.item, found)
     }
 }
 
 /// So many questions that were not answered.
-fn unanswered(error: &UpstreamError, number: usize) -> impl Iterator<Item = Decision> {
-    let nothing = || Decision {
-        verdict: failed(error),
-        abstain: None,
-        method: None,
-    };
-    std::iter::repeat_with(nothing).take(number)
+fn unanswered(error: UpstreamError, number: usize) -> impl Iterator<Item = Answer> {
+    std::iter::repeat_with(move || Err(error.clone())).take(number)
 }
 
 /// Some of an item's options as a question.

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
-use tollgate_studio::{Dimensions, FilmSpec, Palette, Picture, Program, Scratch, Sketch};
+use tollgate_studio::{Dimensions, FilmSpec, Palette, Picture, Program, Scratch, Sketch, Tools};
 use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::{
     CallContext, Content, ContentStream, Made, Maker, Piece, State, Submitted, UpstreamError, VideoCall,
@@ -45,6 +45,12 @@ struct Work {
     reference: Option<Kept>,
 }
 
+/// By what films are made and looked at, and is not there.
+fn missing(tools: &Tools) -> Option<Program> {
+    let programs = [Program::Ffmpeg, Program::Ffprobe];
+    programs.into_iter().find(|program| !tools.has(*program))
+}
+
 #[async_trait]
 impl Maker<VideoCall> for Simulator {
     fn keeps_keys(&self) -> bool {
@@ -56,7 +62,11 @@ impl Maker<VideoCall> for Simulator {
             let message = "The model does not go on with a film.";
             return Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("extend_from"));
         }
-        Ok(())
+        missing(&self.tools).map_or(Ok(()), |program| {
+            let error = tollgate_studio::Error::Missing(program).to_string();
+            let message = "The simulator cannot make films at the moment: a program for that is missing.";
+            Err(Error::new(ErrorCode::ModelUnavailable, message).with_source(error))
+        })
     }
 
     async fn submit(
@@ -66,10 +76,8 @@ impl Maker<VideoCall> for Simulator {
         key: &str,
     ) -> Result<Submitted, UpstreamError> {
         let (script, said) = ticket::script(&call.prompt)?;
-        for program in [Program::Ffmpeg, Program::Ffprobe] {
-            if !self.tools.has(program) {
-                return Err(fault(tollgate_studio::Error::Missing(program)));
-            }
+        if let Some(program) = missing(&self.tools) {
+            return Err(fault(tollgate_studio::Error::Missing(program)));
         }
         let (image, reference) = (call.image.clone(), call.references.first().cloned());
         let work = Work::of(call, &said, script.size);

@@ -11,7 +11,7 @@ use tollgate_types::{AccountId, CalibrationId, Error, ErrorCode};
 use super::profiles::{Calibrations, not_found};
 use super::read::{self, invalid};
 use super::wire::{Calibration, CalibrationList, CalibrationsQuery, DeletedCalibration};
-use crate::decisions::service::check_model;
+use crate::decisions::service::check_kind;
 use crate::responses::kept::unavailable;
 
 /// Calibrations of an account.
@@ -32,7 +32,7 @@ pub(super) async fn create(
     let asked = read::create(&body)?;
     let mut routed = pipeline.route(&caller, &asked.model)?;
     let nothing = State::default();
-    check_model(&routed.model, &nothing)?;
+    check_kind(&routed.model)?;
     routed.retain_deciders(&nothing)?;
     let fitted = calibrations.fit(pipeline, asked.examples).await?;
     let account = caller.account_id();

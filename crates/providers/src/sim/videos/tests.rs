@@ -211,6 +211,8 @@ async fn what_it_cannot_do_is_refused() {
             ..ToolPaths::default()
         }),
     );
+    let error = without.check(&call("")).unwrap_err();
+    assert_eq!(error.code, ErrorCode::ModelUnavailable);
     let error = without.submit(&context(), &call(""), "key").await.unwrap_err();
     assert_eq!(
         (error.kind, error.cause),

@@ -190,7 +190,9 @@ async fn without_its_programs_the_simulator_is_away_and_says_nothing_of_them() {
     let scene = scene_with(Default::default(), "", "/nowhere").await;
     let spoken = super::speak(&scene, &super::speech("sim/speech", SAID, json!({}))).await;
     let heard = transcribe(&scene, b"not looked at", &[("model", "sim/transcribe")]).await;
-    for response in [spoken, heard] {
+    let film = json!({"model": "sim/video", "prompt": "A harbour."});
+    let filmed = scene.post("/v1/videos/generations", &film).await;
+    for response in [spoken, heard, filmed] {
         let error = assert_error("no programs", &response, "model_unavailable", None);
         assert_names_nobody("no programs", &error.message);
         for program in ["ffmpeg", "ffprobe", "espeak"] {

@@ -99,7 +99,24 @@ limits = {{ context_window = 200000, max_output_tokens = 4096 }}
         "{}",
         upstream.request_count() - before
     );
-    upstream.set_decision_fault(Some(DecisionFault::FailsAt("Is it")));
+    // One that can be left open is asked apart: neither takes the other's answer away.
+    let mut open = question("[[decide * yes=0.75]] May it be open?");
+    open["abstain"] = json!(true);
+    let two = json!({"model": "acme/native", "state": "It is.", "questions": {"whole": questions["q0"], "open": open}});
+    let at_both = scene.post(DECISIONS, &two).await.json();
+    assert!(at_both["answers"]["open"]["abstain"].is_number(), "{at_both}");
+    for (words, fails, answers) in [
+        ("May it be open?", "open", "whole"),
+        ("Is it 0.?", "whole", "open"),
+    ] {
+        upstream.set_decision_fault(Some(DecisionFault::FailsAt(words)));
+        let response = scene.post(DECISIONS, &two).await;
+        assert_eq!(response.status, 200, "{words}: {}", response.text());
+        let part = response.json();
+        assert_eq!(part["answers"][fails]["type"], "error", "{part}");
+        assert_eq!(part["answers"][answers], at_both["answers"][answers], "{part}");
+    }
+    upstream.set_decision_fault(Some(DecisionFault::FailsAt("It is.")));
     let response = scene.post(DECISIONS, &ask).await;
     assert_error("all of them", &response, "upstream_error", None);
     scene.finish().await;
