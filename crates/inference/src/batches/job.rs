@@ -13,26 +13,22 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::Semaphore;
 use tollgate_accounts::{Caller, Vault};
 use tollgate_edge::RequestContext;
-use tollgate_jobs::{Handler, Jobs, Progress, Ran, Webhooks, Work};
+use tollgate_jobs::{Handler, Jobs, Ran, Webhooks, Work};
 use tollgate_pipeline::Pipeline;
 use tollgate_storage::{
-    AccountStore, BatchLine, BatchStore, Compat, FilePurpose, Job, JobEnd, JobError, JobLease, KeptFile,
-    KeyMode, LineState, NewJobEvent, PriceStore, Settlement, StorageError, StorageErrorKind,
+    AccountStore, BatchLine, BatchStore, Compat, Job, JobLease, KeptFile, KeyMode, LineState, NewJobEvent,
+    PriceStore, StorageError, StorageErrorKind,
 };
 use tollgate_types::id::IdSource;
-use tollgate_types::usage::Outcome as CallOutcome;
-use tollgate_types::{
-    AccountId, BatchId, Clock, Credits, Error, ErrorCode, FileId, JobStatus, Prices, RequestId, StepState,
-    Timestamp,
-};
+use tollgate_types::{AccountId, Clock, Error, ErrorCode, Prices, RequestId, Timestamp};
 
 use super::freed::Freed;
 use super::lines::{Line, Lines};
 use super::native::Handed;
-use super::order::{KIND, MESSAGES_KIND, Order, Outcome, opened, seal};
-use super::outputs::{self, LineCost, NotBegun, Place, Told, line_of};
+use super::order::{KIND, MESSAGES_KIND, Order, Outcome, opened};
+use super::outputs::{self, LineCost, Place, line_of};
 use super::request::{Named, Reading};
-use crate::files::{Files, Label};
+use crate::files::Files;
 use crate::responses::kept::unavailable;
 
 /// Lines of one account that run at once on a node, whatever its batches.
@@ -45,15 +41,8 @@ const HANDED_AT_ONCE: usize = 2;
 const ATTEMPTS: u32 = 3;
 /// How long it waits between.
 const PAUSE: Duration = Duration::from_secs(5);
-/// How long what came of a batch is kept that says nothing.
-const KEPT: Duration = Duration::from_hours(30 * 24);
 /// Events that are read at once.
 const EVENTS: u32 = 100;
-/// The two files, as steps.
-const OUTPUT: u32 = 0;
-const ERRORS: u32 = 1;
-/// Said when the files are written.
-pub(super) const FINALIZING: &str = "batch.finalizing";
 
 /// Carries batches out.
 pub struct Batches {
@@ -332,138 +321,6 @@ impl Batches {
         Ok(())
     }
 
-    /// Keeps a file of what came of the batch, once, whenever the process dies.
-    async fn keep(
-        &self,
-        work: &mut Work,
-        step: u32,
-        mut told: Told<'_>,
-        order: &Order,
-    ) -> Result<FileId, Error> {
-        let job = work.job().clone();
-        let known = work.step(step);
-        if let Some(known) = known {
-            let id = <[u8; 16]>::try_from(known.handle.as_slice()).map(u128::from_be_bytes);
-            let id = FileId::from_u128(id.map_err(|_| Error::internal("a file of a batch has no id"))?);
-            let is_there = self.files.find(job.account, id).await?.is_some();
-            match known.state {
-                StepState::Done => return Ok(id),
-                StepState::Intended if is_there => {
-                    let done = work.became(step, StepState::Done, Vec::new()).await;
-                    return done.map(|()| id).map_err(|error| unavailable(&error));
-                }
-                StepState::Intended => {
-                    let failed = work.became(step, StepState::Failed, Vec::new()).await;
-                    failed.map_err(|error| unavailable(&error))?;
-                }
-                _ => {}
-            }
-        }
-        let id = self.files.next_id();
-        let intended = work.intend(step, id.as_u128().to_be_bytes().to_vec()).await;
-        intended.map_err(|error| unavailable(&error))?;
-        let name = if step == OUTPUT { "output" } else { "error" };
-        let label = Label {
-            filename: format!("{}_{name}.jsonl", BatchId::from_u128(job.terms.id.as_u128())),
-            purpose: FilePurpose::BatchOutput,
-            expires_after: Some(order.kept.map_or(KEPT, Duration::from_secs)),
-        };
-        self.files.make(job.account, id, &mut told, label).await?;
-        let done = work.became(step, StepState::Done, Vec::new()).await;
-        done.map(|()| id).map_err(|error| unavailable(&error))
-    }
-
-    /// Writes the files and ends the batch.
-    async fn finalize(
-        &self,
-        work: &mut Work,
-        order: &Order,
-        file: Option<&KeptFile>,
-        stop: Stop,
-    ) -> Result<Ran, Error> {
-        let job = work.job().clone();
-        let finalizing_at = self.clock.now();
-        let told = work.tell(Progress {
-            phase: Some("finalizing".into()),
-            ..told(FINALIZING)
-        });
-        told.await.map_err(|error| unavailable(&error))?;
-        let sum = outputs::sum(&*self.store, &job).await;
-        let sum = sum.map_err(|error| unavailable(&error))?;
-        let why = match stop {
-            Stop::Expired => NotBegun::Expired,
-            _ => NotBegun::Cancelled,
-        };
-        let behind = match file {
-            Some(file) if sum.done + sum.failed < u64::from(order.total) => {
-                let states = self.store.states(job.account, job.terms.id).await;
-                let begun = states.map_err(|error| unavailable(&error))?;
-                let begun = begun.into_iter().map(|(number, _)| number).collect();
-                outputs::those_not_begun(self, &job, file, &begun, order.endpoint, why).await?
-            }
-            _ => Vec::new(),
-        };
-        let failed = u64::try_from(behind.len()).unwrap_or(u64::MAX) + sum.failed;
-        let output = match sum.done {
-            0 => None,
-            _ => {
-                let told = Told::new(self, &job, LineState::Done, Vec::new());
-                Some(self.keep(work, OUTPUT, told, order).await?)
-            }
-        };
-        let errors = match failed {
-            0 => None,
-            _ => {
-                let told = Told::new(self, &job, LineState::Failed, behind);
-                Some(self.keep(work, ERRORS, told, order).await?)
-            }
-        };
-        // It may have been asked for since the last request was begun.
-        let cancelling_at = self.told_at(&job, NewJobEvent::CANCELLING).await?;
-        let outcome = Outcome {
-            output,
-            errors,
-            done: sum.done,
-            failed: sum.failed,
-            finalizing_at: Some(finalizing_at),
-            cancelling_at,
-            usage: sum.usage,
-        };
-        let (status, how) = match stop {
-            Stop::Expired => (JobStatus::Expired, CallOutcome::Timeout),
-            Stop::End | Stop::Leaving if cancelling_at.is_none() => (JobStatus::Completed, CallOutcome::Ok),
-            _ => (JobStatus::Cancelled, CallOutcome::Cancelled),
-        };
-        // This asks for nothing back: what is left of the hold is resolved in the same step as the batch.
-        let held = self.jobs.shrink_hold(work.lease(), job.held, finalizing_at).await;
-        let charge = sum.charge.min(held.map_err(|error| unavailable(&error))?);
-        let beyond = sum.charge.saturating_sub(charge);
-        Ok(Ran::Ended(Box::new(JobEnd {
-            parts: Vec::new(),
-            status,
-            result: Some(seal(&self.vault, job.account, job.terms.id, &outcome)?),
-            error: None,
-            settlement: Settlement {
-                charge,
-                overrun: sum.overrun.checked_add(beyond).unwrap_or(Credits::MAX),
-                usage: sum.usage,
-                ..Settlement::free(job.account, job.hold, how, self.clock.now())
-            },
-            events: Vec::new(),
-        })))
-    }
-
-    fn failed(&self, job: &Job, error: &Error) -> Ran {
-        Ran::Ended(Box::new(JobEnd {
-            parts: Vec::new(),
-            status: JobStatus::Failed,
-            result: None,
-            error: Some(JobError::from(error)),
-            settlement: Settlement::free(job.account, job.hold, CallOutcome::Cancelled, self.clock.now()),
-            events: Vec::new(),
-        }))
-    }
-
     async fn carry_out(&self, work: &mut Work) -> Result<Ran, Error> {
         let job = work.job().clone();
         let order = self.order(&job)?;
@@ -600,17 +457,6 @@ impl Handler for MessageBatches {
 
     async fn run(&self, work: &mut Work) -> tollgate_storage::Result<Ran> {
         self.0.run(work).await
-    }
-}
-
-/// This and no more is told.
-fn told(kind: &str) -> Progress {
-    Progress {
-        events: vec![NewJobEvent {
-            kind: kind.into(),
-            body: Vec::new(),
-        }],
-        ..Progress::default()
     }
 }
 

@@ -1,6 +1,7 @@
 //! `/v1/batches`: many requests in one file, carried out within a day at 35 % below list. [`request`] is a line, [`service`] accepts,
-//! [`job`] carries out, [`outputs`] is what is delivered.
+//! [`job`] carries out, [`ending`] closes, [`outputs`] is what is delivered.
 
+mod ending;
 mod freed;
 mod job;
 mod lines;

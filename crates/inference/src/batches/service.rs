@@ -12,7 +12,8 @@ use tollgate_edge::RequestContext;
 use tollgate_storage::{Account, FilePurpose, Job, JobCancel, JobFilter, KeptFile, LineCounts, NewJob};
 use tollgate_types::{AccountId, BatchId, Credits, Error, ErrorCode, FileId, JobId, JobStatus};
 
-use super::job::{Batches, FINALIZING};
+use super::ending::FINALIZING;
+use super::job::Batches;
 use super::lines::Lines;
 use super::order::{KIND, MESSAGES_KIND, Order, seal};
 use super::read::{self, invalid};
