@@ -191,18 +191,26 @@ impl Craft for Films {
                 size.0, size.1
             )));
         }
-        let (place, size, whole) = match wish.before.filter(|_| wish.is_joined) {
-            None => (made, size, duration),
+        // Without the programs for films, what a provider has made of one is taken as it is.
+        let before = wish.before.filter(|_| wish.is_joined || probe.is_some());
+        let (place, size, whole, new) = match before {
+            None => (made, size, duration, duration),
             Some(before) => {
                 let first = scratch.file("before.mp4");
                 let kept = input::kept(&studio.shelf, job.account, before).await;
                 let kept = kept.map_err(|error| Spoilt::Wrong(error.to_string()))?;
                 write(Got::Whole(kept.bytes), &first).await?;
-                let joined = scratch.file("joined.mp4");
-                studio.tools.join(&first, &made, &joined).await.map_err(unfit)?;
-                let probe = studio.tools.probe(&joined).await.map_err(unfit)?;
-                let (size, whole) = measured(&probe)?;
-                (joined, size, whole)
+                let (_, earlier) = measured(&studio.tools.probe(&first).await.map_err(unfit)?)?;
+                let is_both = !wish.is_joined && has_both(duration, earlier, wish.duration);
+                if is_both {
+                    (made, size, duration, duration.saturating_sub(earlier))
+                } else {
+                    let joined = scratch.file("joined.mp4");
+                    studio.tools.join(&first, &made, &joined).await.map_err(unfit)?;
+                    let probe = studio.tools.probe(&joined).await.map_err(unfit)?;
+                    let (size, whole) = measured(&probe)?;
+                    (joined, size, whole, duration)
+                }
             }
         };
         let facts = Facts {
@@ -222,7 +230,7 @@ impl Craft for Films {
             width: size.0,
             height: size.1,
             duration: micros(whole),
-            made: micros(duration),
+            made: micros(new),
             revised_prompt: None,
         })
     }
@@ -249,6 +257,11 @@ async fn look(studio: &Studio, path: &Path) -> Result<Option<Probe>, Spoilt> {
         Err(tollgate_studio::Error::Missing(_)) => Ok(None),
         Err(error) => Err(unfit(error)),
     }
+}
+
+/// Whether a provider that goes on with a film has made both together, and not the new part alone: it is nearer to that length.
+fn has_both(made: Duration, earlier: Duration, asked: Duration) -> bool {
+    made.abs_diff(earlier + asked) < made.abs_diff(asked)
 }
 
 fn measured(probe: &Probe) -> Result<((u32, u32), Duration), Spoilt> {

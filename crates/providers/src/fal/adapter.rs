@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use tollgate_types::Error;
+use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::{
-    CallContext, ImageCall, ImageTask, ListedModel, State, Submitted, UpstreamError, VideoCall,
+    CallContext, ImageCall, ImageTask, ListedModel, State, Submitted, UpstreamError, VideoCall, VideoTask,
 };
 
-use super::wire::{Accepted, Handle, News, Output, model_path, of_film, of_pictures};
+use super::wire::{Accepted, Handle, News, Output, model_path, of_film, of_pictures, only_task};
 use crate::media::{self, Asked, BODY_LIMIT, NEWS_LIMIT, Queue, Server, from_handle, to_handle};
 
 /// When a request is first asked for.
@@ -54,6 +54,16 @@ async fn result(server: &Server, ctx: &CallContext, handle: &Handle) -> Result<S
     }
 }
 
+/// The field that makes it this task.
+fn param_of(task: VideoTask) -> Option<&'static str> {
+    match task {
+        VideoTask::FromText => None,
+        VideoTask::FromImage => Some("image"),
+        VideoTask::FromReferences => Some("reference_images"),
+        VideoTask::Extend => Some("extend_from"),
+    }
+}
+
 #[async_trait]
 impl Queue for Fal {
     fn most_at_once(&self, _model: &str) -> u32 {
@@ -70,7 +80,21 @@ impl Queue for Fal {
     }
 
     fn check_film(&self, call: &VideoCall) -> Result<(), Error> {
-        media::refuse_sent(&[("duration", media::seconds(call.duration).is_none())])
+        let only = only_task(&call.upstream_model);
+        if call.task == VideoTask::FromText
+            && let Some(needed) = only.and_then(param_of)
+        {
+            let message = format!("This model needs '{needed}'.");
+            return Err(Error::new(ErrorCode::MissingRequiredParameter, message).with_param(needed));
+        }
+        let is_other = match only {
+            Some(task) => call.task != task,
+            None => call.task == VideoTask::Extend,
+        };
+        media::refuse_sent(&[
+            (param_of(call.task).unwrap_or_default(), is_other),
+            ("duration", media::seconds(call.duration).is_none()),
+        ])
     }
 
     async fn submit_pictures(

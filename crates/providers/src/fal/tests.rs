@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault, Reply};
-use tollgate_upstream::{Content, ImageTask, State, UpstreamCause, VideoTask};
+use tollgate_upstream::{Content, ImageTask, State, UpstreamCause, VideoCall, VideoTask};
 
 use super::PRESET;
 use super::wire::Accepted;
@@ -94,6 +94,44 @@ async fn films_have_lengths_as_their_models_write_them() {
         videos_of(&*provider).check(&call).unwrap();
         submitted(videos_of(&*provider), &call).await.unwrap();
         assert_eq!(upstream.requests().remove(0).json().unwrap(), with(more));
+    }
+}
+
+/// Endpoints of one model divide its tasks: each is asked for its own.
+#[tokio::test]
+async fn an_endpoint_is_asked_for_what_its_path_says() {
+    use VideoTask::{Extend, FromImage, FromReferences, FromText};
+    let provider = provider_at(PRESET, "http://127.0.0.1:9");
+    for (model, task, refused) in [
+        ("fal-ai/veo3.1", FromText, None),
+        ("fal-ai/veo3.1", FromImage, None),
+        ("fal-ai/veo3.1", Extend, Some("extend_from")),
+        ("fal-ai/ltx-2/extend-video", Extend, None),
+        ("fal-ai/ltx-2/extend-video", FromText, Some("extend_from")),
+        ("fal-ai/ltx-2/extend-video", FromImage, Some("image")),
+        ("fal-ai/ltx-2/text-to-video", FromText, None),
+        ("fal-ai/ltx-2/text-to-video", FromImage, Some("image")),
+        ("fal-ai/ltx-2/text-to-video", Extend, Some("extend_from")),
+        ("fal-ai/wan/v2.2-a14b/image-to-video/turbo", FromImage, None),
+        (
+            "fal-ai/wan/v2.2-a14b/image-to-video/turbo",
+            FromText,
+            Some("image"),
+        ),
+        ("fal-ai/veo3.1/reference-to-video", FromReferences, None),
+        (
+            "fal-ai/veo3.1/image-to-video",
+            FromReferences,
+            Some("reference_images"),
+        ),
+    ] {
+        let call = VideoCall {
+            task,
+            ..a_film(model)
+        };
+        let checked = videos_of(&*provider).check(&call);
+        let param = checked.err().and_then(|error| error.param);
+        assert_eq!(param.as_deref(), refused, "{model} {task:?}");
     }
 }
 

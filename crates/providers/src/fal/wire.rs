@@ -180,6 +180,18 @@ pub(super) fn of_film(call: &VideoCall) -> Value {
     Value::Object(fields)
 }
 
+/// All that an endpoint makes films of, where its path says so: many models have one for each task.
+pub(super) fn only_task(model: &str) -> Option<VideoTask> {
+    let tasks = [
+        ("extend", VideoTask::Extend),
+        ("image-to-video", VideoTask::FromImage),
+        ("reference-to-video", VideoTask::FromReferences),
+        ("text-to-video", VideoTask::FromText),
+    ];
+    let named = tasks.into_iter().find(|(word, _)| model.contains(word));
+    named.map(|(_, task)| task)
+}
+
 fn is_named(model: &str, words: &[&str]) -> bool {
     words.iter().any(|word| model.contains(word))
 }

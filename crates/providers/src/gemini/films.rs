@@ -72,6 +72,14 @@ struct Film {
 }
 
 /// A request.
+/// Whether Vertex goes on with a film in this way: some models do, by seven seconds and no others
+/// (cloud.google.com/vertex-ai/generative-ai/docs/video/extend-a-veo-video).
+fn extends(call: &VideoCall) -> bool {
+    const BY: Duration = Duration::from_secs(7);
+    let models = ["veo-3.1-", "veo-2.0-generate-exp", "veo-2.0-generate-preview"];
+    call.duration == BY && models.iter().any(|model| call.upstream_model.starts_with(model))
+}
+
 fn body_of(surface: &Surface, call: &VideoCall) -> Value {
     let mut instance = json!({"prompt": call.prompt});
     if let Some(image) = &call.image {
@@ -87,9 +95,11 @@ fn body_of(surface: &Surface, call: &VideoCall) -> Value {
     let mut parameters = json!({
         "aspectRatio": &*call.aspect_ratio,
         "resolution": &*call.resolution,
-        "durationSeconds": call.duration.as_secs(),
         "sampleCount": 1,
     });
+    if call.task != VideoTask::Extend {
+        parameters["durationSeconds"] = json!(call.duration.as_secs());
+    }
     if let Some(negative) = media::positive(&call.negative_prompt) {
         parameters["negativePrompt"] = json!(negative);
     }
@@ -180,9 +190,9 @@ fn failed(error: &Value) -> UpstreamError {
 #[async_trait]
 impl Maker<VideoCall> for Gemini {
     fn check(&self, call: &VideoCall) -> Result<(), Error> {
-        let has_files = matches!(self.surface, Surface::Vertex { .. });
+        let extends = matches!(self.surface, Surface::Vertex { .. }) && extends(call);
         media::refuse_sent(&[
-            ("extend_from", call.task == VideoTask::Extend && !has_files),
+            ("extend_from", call.task == VideoTask::Extend && !extends),
             ("duration", media::seconds(call.duration).is_none()),
         ])
     }

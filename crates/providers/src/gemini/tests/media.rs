@@ -192,6 +192,16 @@ async fn at_vertex_a_film_comes_with_its_operation() {
     let provider = vertex::built(&vertex::config(&upstream.base_url(), &key));
     let mut call = a_film("veo-3.1-generate-001");
     (call.task, call.video) = (VideoTask::Extend, Some(source(&[0, 1, 2])));
+    let refused = videos_of(&*provider).check(&call).unwrap_err();
+    assert_eq!(
+        refused.param.as_deref(),
+        Some("extend_from"),
+        "by seven seconds only"
+    );
+    call.duration = Duration::from_secs(7);
+    let mut older = call.clone();
+    older.upstream_model = "veo-3.0-generate-001".into();
+    assert!(videos_of(&*provider).check(&older).is_err());
     videos_of(&*provider).check(&call).unwrap();
     let handle = submitted(videos_of(&*provider), &call).await.unwrap();
     let asked = last(&upstream);
@@ -201,6 +211,7 @@ async fn at_vertex_a_film_comes_with_its_operation() {
     let body = asked.json().unwrap();
     assert_eq!(body["parameters"]["generateAudio"], json!(true));
     assert_eq!(body["instances"][0]["video"]["bytesBase64Encoded"], json!("AAEC"));
+    assert_eq!(body["parameters"].get("durationSeconds"), None);
     // A token that is refused is renewed in the middle of it.
     upstream.revoke_tokens();
     let Some(State::Made(made)) = states(videos_of(&*provider), &handle).await.pop() else {

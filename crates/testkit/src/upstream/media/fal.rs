@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::received::ReceivedRequest;
 use super::super::reply::Reply;
-use super::{Makers, Making, Order, Stage, as_json, number, other_url, sides_of, text};
+use super::{Makers, Making, Order, Stage, as_json, files, number, other_url, sides_of, text};
 
 const NAMESPACE: &str = "/fal-ai/";
 
@@ -43,13 +43,19 @@ fn submit(makers: &mut Makers, request: &ReceivedRequest, model: &str) -> Reply 
         return as_json(400, &json!({"detail": "Invalid JSON"}));
     };
     let duration = text(&fields["duration"]);
+    let new = duration.trim_end_matches('s').parse().unwrap_or(0);
+    // Some put the new part behind the film that they are given, and some give the new part alone.
+    let before = match model.ends_with("/extend-video") {
+        true => files::length(&text(&fields["video_url"])),
+        false => 0,
+    };
     let order = Order {
         is_film: !duration.is_empty(),
         model: format!("fal-ai/{model}"),
         prompt: text(&fields["prompt"]),
         count: number(&fields["num_images"]).unwrap_or(1),
         size: sides_of(&fields["image_size"]),
-        seconds: duration.trim_end_matches('s').parse().unwrap_or(0),
+        seconds: before + new,
     };
     makers.submit("fal", request, order, |making| {
         let mut record = addresses(request, model, &making.id);

@@ -6,8 +6,12 @@
 )]
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 
 use super::super::received::ReceivedRequest;
 use super::super::reply::Reply;
@@ -92,6 +96,33 @@ pub fn film(width: u32, height: u32, seconds: u32) -> Vec<u8> {
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     let film = made.entry((width, height, seconds));
     film.or_insert_with(|| shoot(width, height, seconds)).clone()
+}
+
+/// The seconds of a film in a data URL; 0 when it is none.
+pub(super) fn length(url: &str) -> u32 {
+    let Some((_, encoded)) = url.split_once(";base64,") else {
+        return 0;
+    };
+    let film = STANDARD.decode(encoded).expect("a film in base64");
+    let mut place = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+    place.write_all(&film).expect("a temporary file can be written");
+    let told = Command::new("ffprobe")
+        .args([
+            "-loglevel",
+            "error",
+            "-show_entries",
+            "format=duration",
+            "-of",
+            "csv=p=0",
+        ])
+        .arg(place.path())
+        .output()
+        .expect("ffprobe is installed: apt-get install ffmpeg");
+    let seconds: f64 = String::from_utf8_lossy(&told.stdout)
+        .trim()
+        .parse()
+        .unwrap_or(0.0);
+    seconds.round() as u32
 }
 
 fn shoot(width: u32, height: u32, seconds: u32) -> Vec<u8> {

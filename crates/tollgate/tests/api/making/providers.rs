@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::Storage;
-use tollgate_testkit::upstream::MediaFault;
+use tollgate_testkit::upstream::{FakeUpstream, MediaFault};
 
 use super::{BOTH, FILM, FILMS, PICTURE, PICTURE_PRICE, PICTURES, SECOND_PRICE, png};
-use crate::scene::{GRANTED, Scene, assert_error};
+use crate::scene::{GRANTED, Scene, assert_error, with};
 
 #[tokio::test]
 async fn pictures_and_films_come_from_a_provider() {
@@ -40,6 +40,61 @@ async fn pictures_and_films_come_from_a_provider() {
         );
         scene.finish().await;
     }
+}
+
+/// Where a provider goes on with films itself, it is asked to; the result is both together whether it gives both or the new part
+/// alone, and the new part is paid. Where it does not, a film is begun with the last frame.
+#[tokio::test]
+async fn a_provider_goes_on_with_a_film() {
+    let upstream = FakeUpstream::start().await;
+    upstream.set_media_polls(0);
+    let mut config = format!(
+        "[egress]\nallow = [\"{0}\"]\n[providers.queue]\npreset = \"fal\"\nbase_url = \"http://{0}\"\napi_key_env = \"PROVIDER_KEY\"\n",
+        upstream.address()
+    );
+    for (name, others) in [
+        ("whole", r#", "queue/fal-ai/ltx-2/extend-video""#),
+        ("part", r#", "queue/fal-ai/pixverse/extend""#),
+        ("frame", r#", "queue/fal-ai/ltx-2/image-to-video""#),
+    ] {
+        config += &format!(
+            r#"
+[models."acme/{name}"]
+type = "video"
+targets = ["queue/fal-ai/ltx-2/text-to-video"{others}]
+prices = {{ video = "0.1" }}
+media = {{ sizes = ["64x64"], durations = [2, 3] }}
+"#
+        );
+    }
+    let scene = Scene::start_with(&config).await;
+    let mut spent = 0;
+    for (name, endpoint, seconds) in [
+        ("whole", "fal-ai/ltx-2/extend-video", 5),
+        ("part", "fal-ai/pixverse/extend", 3),
+        ("frame", "fal-ai/ltx-2/image-to-video", 3),
+    ] {
+        let ask = |more: Value| with(json!({"model": format!("acme/{name}"), "prompt": "waves"}), more);
+        let first = scene.made(FILMS, &ask(json!({"duration": 2}))).await;
+        let on = json!({"duration": 3, "extend_from": {"job_id": first["id"]}});
+        let longer = scene.made(FILMS, &ask(on)).await;
+        assert_eq!(
+            (&longer["result"]["duration"], &longer["cost"]),
+            (&json!(5.0), &json!("0.3")),
+            "{name}: {longer}"
+        );
+        let made = upstream.made();
+        let asked: Vec<_> = made
+            .iter()
+            .rev()
+            .take(2)
+            .map(|making| (&*making.model, making.seconds))
+            .collect();
+        assert_eq!(asked, [(endpoint, seconds), ("fal-ai/ltx-2/text-to-video", 2)]);
+        spent += 5 * SECOND_PRICE;
+    }
+    assert_eq!(scene.settled().await.credits, GRANTED - spent);
+    scene.finish().await;
 }
 
 #[tokio::test]
