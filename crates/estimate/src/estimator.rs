@@ -57,12 +57,16 @@ pub struct Estimate {
     pub lesson: Option<Lesson>,
 }
 
+/// How probable all labels of a heat are together, at least, where the model means to answer with one. What is left of them where it
+/// does not says nothing of the options.
+const SAID: f64 = 1e-4;
+
 /// Why there are no probabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoEstimate {
     /// There are still heats to be read.
     Unfinished,
-    /// No reading told of a label: the model answers with something else.
+    /// No reading told of labels, or none that are together probable enough to be said: the model answers with something else.
     NoLabels,
 }
 
@@ -190,7 +194,7 @@ impl Estimator {
         if !self.asked.is_empty() {
             return Err(NoEstimate::Unfinished);
         }
-        if self.readings.is_empty() {
+        if self.readings.iter().all(|read| read.mass < SAID) {
             return Err(NoEstimate::NoLabels);
         }
         let probabilities = match self.way {

@@ -200,6 +200,16 @@ fn what_tells_nothing_is_said() {
             Err(NoEstimate::Unfinished)
         );
     }
+    // Nor does what the model will not say: labels that are as good as impossible.
+    for (mass, is_said) in [(0.9e-4, false), (1.1e-4, true)] {
+        let logprobs = [0.7, 0.3].map(|share: f64| Some((share * mass).ln()));
+        let reading = HeatReading {
+            logprobs: logprobs.to_vec(),
+            rest: None,
+        };
+        let (found, _) = run(2, &HOW, |_| Some(reading.clone()));
+        assert_eq!(found.is_ok(), is_said, "{mass}: {found:?}");
+    }
     // One order of two tells nothing: the other one counts, and the mass says it.
     let (found, _) = run(2, &HOW, |heat| {
         (heat.order[0] == 0).then(|| read(heat, &[1.0, 0.0], 0.0))

@@ -196,8 +196,12 @@ fn argument_item(question: usize, asked: &Question, tool: usize, name: &str, arg
     }
 }
 
-/// The answer to a question of what was found of its items; `Err` holds why its answer was not found.
-pub(super) fn decision<E>(question: &Question, found: Vec<(Item, Result<Found, E>)>) -> Result<Decision, E> {
+/// The answer to a question of what was found of its items: nothing where the model would not answer. `Err` holds why its answer was
+/// not found.
+pub(super) fn decision<E>(
+    question: &Question,
+    found: Vec<(Item, Result<Option<Found>, E>)>,
+) -> Result<Decision, E> {
     let mut method: Option<Method> = None;
     let mut verdict = None;
     let mut abstain = None;
@@ -207,9 +211,16 @@ pub(super) fn decision<E>(question: &Question, found: Vec<(Item, Result<Found, E
     };
     for (item, found) in found {
         let found = match (found, &item.role) {
-            (Ok(found), _) => found,
+            (Ok(Some(found)), _) => found,
             // What is missing beside an answer does not take the answer away, but is not made up either.
-            (Err(_), Role::Argument { .. }) => continue,
+            (Ok(None) | Err(_), Role::Argument { .. }) => continue,
+            (Ok(None), Role::Main | Role::Abstain) => {
+                return Ok(Decision {
+                    verdict: Verdict::Refused,
+                    abstain: None,
+                    method: None,
+                });
+            }
             (Err(error), Role::Main | Role::Abstain) => return Err(error),
         };
         method = Some(match method {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::time::sleep;
-use tollgate_estimate::{EstimateOptions, Estimator, Heat, HeatDraws, HeatReading, SampleOptions, Sampler};
+use tollgate_estimate::{
+    Estimate, EstimateOptions, Estimator, Heat, HeatDraws, HeatReading, NoEstimate, SampleOptions, Sampler,
+};
 use tollgate_types::Retry;
 use tollgate_types::decide::{Decision, Method, Question};
 use tollgate_upstream::{
@@ -36,14 +38,14 @@ pub(super) struct Run<'a> {
     pub(super) call: &'a DecideCall,
 }
 
-/// An answer, `None` where the deployment lacks the way, or a failure of the upstream.
+/// An answer, `None` where there is none, such as where the deployment lacks the way, or a failure of the upstream.
 pub(super) type Tried<T> = Result<Option<T>, UpstreamError>;
 
 /// What was made of a question.
 pub(super) type Answer = Result<Decision, UpstreamError>;
 
-/// An item, and what was found of it.
-pub(super) type Answered = (Item, Result<Found, UpstreamError>);
+/// An item, and what was found of it: nothing where the model says something else than its options.
+pub(super) type Answered = (Item, Tried<Found>);
 
 /// An item on its way to probabilities.
 struct Asking {
@@ -297,12 +299,12 @@ impl Run<'_> {
         if let Some(error) = failed {
             return (item, Err(error));
         }
-        let estimate = match by {
+        let estimate = estimated(match by {
             By::Reading(estimator) => estimator.finish(),
             By::Drawing(sampler) => sampler.finish(),
-        };
-        let found = match estimate {
-            Ok(estimate) => {
+        });
+        let found = estimate.map(|estimate| {
+            estimate.map(|estimate| {
                 if let Some(lesson) = &estimate.lesson {
                     self.pipeline.priors.learn(self.prior_key(), lesson);
                 }
@@ -313,13 +315,12 @@ impl Run<'_> {
                     calls,
                     calibrated: None,
                 };
-                Ok(Found {
+                Found {
                     probabilities: estimate.probabilities,
                     method,
-                })
-            }
-            Err(error) => Err(UpstreamError::protocol(error.to_string())),
-        };
+                }
+            })
+        });
         (item, found)
     }
 }
@@ -340,6 +341,15 @@ impl Pipeline {
             Some(wait) => (wait <= retries.retry_after_cap).then_some(wait),
             None => Some(self.jittered(retries.backoff, attempt)),
         }
+    }
+}
+
+/// An estimate; nothing where the model has not answered with any of the options.
+pub(super) fn estimated(found: Result<Estimate, NoEstimate>) -> Tried<Estimate> {
+    match found {
+        Ok(estimate) => Ok(Some(estimate)),
+        Err(NoEstimate::NoLabels) => Ok(None),
+        Err(error @ NoEstimate::Unfinished) => Err(UpstreamError::protocol(error.to_string())),
     }
 }
 
@@ -366,34 +376,37 @@ pub(super) fn may_be_of_question(error: &UpstreamError) -> bool {
 
 /// Tells each item what was answered of it.
 fn tell(askings: &mut [Asking], asks: Vec<Ask>, told: Vec<Tried<Told>>) {
-    let mut by_item: Vec<Vec<Option<Told>>> = Vec::new();
+    let mut by_item: Vec<Vec<Told>> = Vec::new();
     by_item.resize_with(askings.len(), Vec::new);
     for (ask, told) in asks.iter().zip(told) {
-        match told {
-            Ok(told) => by_item[ask.asking].push(told),
-            Err(error) => {
-                askings[ask.asking].failed.get_or_insert(error);
+        let error = match told {
+            Ok(Some(told)) => {
+                by_item[ask.asking].push(told);
+                continue;
             }
-        }
+            Ok(None) => UpstreamError::protocol("it cannot be asked in this way any more"),
+            Err(error) => error,
+        };
+        askings[ask.asking].failed.get_or_insert(error);
     }
     for (asking, told) in askings.iter_mut().zip(by_item) {
         if asking.failed.is_some() || told.is_empty() {
             continue;
         }
-        asking.calls += told.iter().flatten().map(|told| told.requests).sum::<u32>();
-        let told = told.into_iter().map(|told| told.map(|told| told.what));
+        asking.calls += told.iter().map(|told| told.requests).sum::<u32>();
+        let told = told.into_iter().map(|told| told.what);
         match &mut asking.by {
             By::Reading(estimator) => {
                 let readings = told.map(|what| match what {
-                    Some(What::Reading(reading)) => Some(reading),
-                    _ => None,
+                    What::Reading(reading) => Some(reading),
+                    What::Draws(_) => None,
                 });
                 estimator.tell(readings.collect());
             }
             By::Drawing(sampler) => {
                 let draws = told.map(|what| match what {
-                    Some(What::Draws(draws)) => Some(draws),
-                    _ => None,
+                    What::Draws(draws) => Some(draws),
+                    What::Reading(_) => None,
                 });
                 sampler.tell(draws.collect());
             }
@@ -405,7 +418,7 @@ fn tell(askings: &mut [Asking], asks: Vec<Ask>, told: Vec<Tried<Told>>) {
 pub(super) fn known(answers: &[Answered]) -> Vec<(&Item, &Found)> {
     let found = answers.iter();
     found
-        .filter_map(|(item, found)| Some((item, found.as_ref().ok()?)))
+        .filter_map(|(item, found)| Some((item, found.as_ref().ok()?.as_ref()?)))
         .collect()
 }
 

@@ -13,7 +13,9 @@ use tollgate_types::decide::{
 use tollgate_upstream::{RelayCall, UpstreamError};
 
 use super::items::{self, Found, Item, ItemKind, ItemOption};
-use super::reading::{AT_ONCE, Answer, Answered, Run, Tried, decisions, gives_up, known, may_be_of_question};
+use super::reading::{
+    AT_ONCE, Answer, Answered, Run, Tried, decisions, estimated, gives_up, known, may_be_of_question,
+};
 
 /// What the upstream takes.
 #[derive(Clone, Copy)]
@@ -243,12 +245,18 @@ impl Asking {
     fn tell(&mut self, told: impl Iterator<Item = Answer>) {
         let mut readings = Vec::new();
         for answer in told {
-            match answer {
-                Ok(decision) => readings.push(reading(decision)),
-                Err(error) => {
-                    self.failed.get_or_insert(error);
+            let error = match answer {
+                Ok(Decision {
+                    verdict: Verdict::Failed(error),
+                    ..
+                }) => UpstreamError::protocol(error.message),
+                Ok(decision) => {
+                    readings.push(reading(decision));
+                    continue;
                 }
-            }
+                Err(error) => error,
+            };
+            self.failed.get_or_insert(error);
         }
         if self.failed.is_none() {
             self.estimator.tell(readings);
@@ -256,22 +264,21 @@ impl Asking {
     }
 
     fn finish(self) -> Answered {
-        let found = match self.failed {
+        let estimate = match self.failed {
             Some(error) => Err(error),
-            None => self
-                .estimator
-                .finish()
-                .map_err(|error| UpstreamError::protocol(error.to_string())),
+            None => estimated(self.estimator.finish()),
         };
-        let found = found.map(|estimate| Found {
-            probabilities: estimate.probabilities,
-            method: Method {
-                source: DecisionSource::Native,
-                permutations: 0,
-                mass: None,
-                calls: estimate.calls,
-                calibrated: None,
-            },
+        let found = estimate.map(|estimate| {
+            estimate.map(|estimate| Found {
+                probabilities: estimate.probabilities,
+                method: Method {
+                    source: DecisionSource::Native,
+                    permutations: 0,
+                    mass: None,
+                    calls: estimate.calls,
+                    calibrated: None,
+                },
+            })
         });
         (self.item, found)
     }

@@ -47,6 +47,22 @@ async fn a_question_that_fails_alone_is_free_and_the_others_are_answered() {
                 );
             }
         }
+        let refused = question("[[decide * refuse]] Is it?");
+        for questions in [
+            json!({"x": refused}),
+            json!({"a": fine[0], "x": refused}),
+            json!({"x": refused, "a": fine[0]}),
+        ] {
+            let response = scene.post(DECISIONS, &ask(questions.clone())).await;
+            assert_eq!(response.status, 200, "{model} {questions}: {}", response.text());
+            let answers = &response.json()["answers"];
+            assert_eq!(answers["x"], json!({"type": "refusal"}), "{model}");
+            assert_eq!(
+                answers["a"]["type"] == "noul",
+                questions.get("a").is_some(),
+                "{model} {answers}"
+            );
+        }
         let all = json!({"x": question("[[decide * fail=upstream_error]] Is it?")});
         let response = scene.post(DECISIONS, &ask(all)).await;
         assert_error(model, &response, "upstream_error", None);
