@@ -202,6 +202,13 @@ impl Tools {
         asked.await
     }
 
+    /// Refuses when one of these programs is not there: `Missing` of the first.
+    pub fn need(&self, programs: &[Program]) -> Result<()> {
+        programs
+            .iter()
+            .try_for_each(|program| self.path(*program).map(drop))
+    }
+
     /// Where a program is; `Missing` when it is not.
     pub(crate) fn path(&self, program: Program) -> Result<&Path> {
         let path = match program {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tollgate_accounts::Caller;
-use tollgate_billing::Demand;
+use tollgate_billing::{Demand, Hold};
 use tollgate_catalog::{Modality, Model, ModelKind};
 use tollgate_edge::RequestContext;
 use tollgate_formats::decisions::{self, Asked, InputTokens, ResponseFrame};
@@ -79,9 +79,19 @@ pub(crate) async fn prepare(
         .await?;
     let mut input = count(pipeline, &routed.model, &asked).await?;
     if !asked.files.is_empty() {
-        let known = (&mut asked, &input);
-        let is_other = uploads::read(pipeline, ctx, &caller, &routed.model, known, body).await?;
-        if is_other {
+        // An account that could not pay even without the files is told so before any is read.
+        let (account, most) = (caller.account_id(), ctx.max_cost.amount());
+        let at = caller.account.time(ctx.accepted_at);
+        Hold::check(
+            &*pipeline.ledger,
+            account,
+            &routed.model,
+            &demand(&input),
+            most,
+            at,
+        )
+        .await?;
+        if uploads::read(pipeline, account, &routed.model, &mut asked, body).await? {
             input = count(pipeline, &routed.model, &asked).await?;
         }
     }
@@ -203,7 +213,7 @@ pub(crate) fn text_of(question: &Question) -> String {
 }
 
 /// The count is what is charged, so it is the bound as well.
-pub(super) fn demand(input: &DecisionInput) -> Demand {
+fn demand(input: &DecisionInput) -> Demand {
     Demand {
         text_bytes: 0,
         tokens: input.total(),

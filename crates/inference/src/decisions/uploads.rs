@@ -2,34 +2,26 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use tollgate_accounts::Caller;
-use tollgate_billing::Hold;
 use tollgate_catalog::Model;
-use tollgate_edge::RequestContext;
 use tollgate_formats::decisions::{self, Asked, FileKinds, NamedFile};
-use tollgate_pipeline::{DecisionInput, Pipeline};
+use tollgate_pipeline::Pipeline;
 use tollgate_types::decide::StateMediaKind;
 use tollgate_types::{AccountId, Error, ErrorCode};
 use tollgate_upstream::{FetchError, MediaKind};
 
-use super::service::{check_media, demand};
+use super::service::check_media;
 
 /// The most bytes of all files of a request: as many as are fetched for one.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Puts the bytes of a request's files where they belong; whether its text is another one thereby. An account that could not
-/// pay even without them is told so before any is read.
+/// Puts the bytes of a request's files where they belong; whether its text is another one thereby.
 pub(super) async fn read(
     pipeline: &Pipeline,
-    ctx: &RequestContext,
-    caller: &Caller,
+    account: AccountId,
     model: &Model,
-    (asked, input): (&mut Asked, &DecisionInput),
+    asked: &mut Asked,
     body: &[u8],
 ) -> Result<bool, Error> {
-    let (account, most) = (caller.account_id(), ctx.max_cost.amount());
-    let at = caller.account.time(ctx.accepted_at);
-    Hold::check(&*pipeline.ledger, account, model, &demand(input), most, at).await?;
     let (mut urls, mut kinds) = (Vec::with_capacity(asked.files.len()), FileKinds::new());
     let mut left = MOST_BYTES;
     for file in &asked.files {

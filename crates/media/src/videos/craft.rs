@@ -200,10 +200,15 @@ impl Craft for Films {
                 let kept = input::kept(&studio.shelf, job.account, before).await;
                 let kept = kept.map_err(|error| Spoilt::Wrong(error.to_string()))?;
                 write(Got::Whole(kept.bytes), &first).await?;
-                let (_, earlier) = measured(&studio.tools.probe(&first).await.map_err(unfit)?)?;
-                let is_both = !wish.is_joined && has_both(duration, earlier, wish.duration);
-                if is_both {
-                    (made, size, duration, duration.saturating_sub(earlier))
+                let new = match wish.is_joined {
+                    true => None,
+                    false => {
+                        let (_, earlier) = measured(&studio.tools.probe(&first).await.map_err(unfit)?)?;
+                        behind(duration, earlier, wish.duration)
+                    }
+                };
+                if let Some(new) = new {
+                    (made, size, duration, new)
                 } else {
                     let joined = scratch.file("joined.mp4");
                     studio.tools.join(&first, &made, &joined).await.map_err(unfit)?;
@@ -259,9 +264,11 @@ async fn look(studio: &Studio, path: &Path) -> Result<Option<Probe>, Spoilt> {
     }
 }
 
-/// Whether a provider that goes on with a film has made both together, and not the new part alone: it is nearer to that length.
-fn has_both(made: Duration, earlier: Duration, asked: Duration) -> bool {
-    made.abs_diff(earlier + asked) < made.abs_diff(asked)
+/// How much is new of what a provider has made that goes on with a film, if it has made both together and not the new part alone:
+/// it is nearer to that length.
+fn behind(made: Duration, earlier: Duration, asked: Duration) -> Option<Duration> {
+    let has_both = made.abs_diff(earlier + asked) < made.abs_diff(asked);
+    has_both.then(|| made.saturating_sub(earlier))
 }
 
 fn measured(probe: &Probe) -> Result<((u32, u32), Duration), Spoilt> {

@@ -299,27 +299,21 @@ impl Run<'_> {
         if let Some(error) = failed {
             return (item, Err(error));
         }
-        let estimate = estimated(match by {
+        let estimate = match by {
             By::Reading(estimator) => estimator.finish(),
             By::Drawing(sampler) => sampler.finish(),
-        });
-        let found = estimate.map(|estimate| {
-            estimate.map(|estimate| {
-                if let Some(lesson) = &estimate.lesson {
-                    self.pipeline.priors.learn(self.prior_key(), lesson);
-                }
-                let method = Method {
-                    source: way.source(),
-                    permutations: estimate.permutations,
-                    mass: estimate.mass,
-                    calls,
-                    calibrated: None,
-                };
-                Found {
-                    probabilities: estimate.probabilities,
-                    method,
-                }
-            })
+        };
+        let found = found(estimate, |estimate| {
+            if let Some(lesson) = &estimate.lesson {
+                self.pipeline.priors.learn(self.prior_key(), lesson);
+            }
+            Method {
+                source: way.source(),
+                permutations: estimate.permutations,
+                mass: estimate.mass,
+                calls,
+                calibrated: None,
+            }
         });
         (item, found)
     }
@@ -344,10 +338,19 @@ impl Pipeline {
     }
 }
 
-/// An estimate; nothing where the model has not answered with any of the options.
-pub(super) fn estimated(found: Result<Estimate, NoEstimate>) -> Tried<Estimate> {
-    match found {
-        Ok(estimate) => Ok(Some(estimate)),
+/// What an estimate has found, in this way; nothing where the model has not answered with any of the options.
+pub(super) fn found(
+    estimate: Result<Estimate, NoEstimate>,
+    method: impl FnOnce(&Estimate) -> Method,
+) -> Tried<Found> {
+    match estimate {
+        Ok(estimate) => {
+            let method = method(&estimate);
+            Ok(Some(Found {
+                probabilities: estimate.probabilities,
+                method,
+            }))
+        }
         Err(NoEstimate::NoLabels) => Ok(None),
         Err(error @ NoEstimate::Unfinished) => Err(UpstreamError::protocol(error.to_string())),
     }

@@ -12,9 +12,9 @@ use tollgate_types::decide::{
 };
 use tollgate_upstream::{RelayCall, UpstreamError};
 
-use super::items::{self, Found, Item, ItemKind, ItemOption};
+use super::items::{self, Item, ItemKind, ItemOption};
 use super::reading::{
-    AT_ONCE, Answer, Answered, Run, Tried, decisions, estimated, gives_up, known, may_be_of_question,
+    AT_ONCE, Answer, Answered, Run, Tried, decisions, found, gives_up, known, may_be_of_question,
 };
 
 /// What the upstream takes.
@@ -264,22 +264,16 @@ impl Asking {
     }
 
     fn finish(self) -> Answered {
-        let estimate = match self.failed {
+        let found = match self.failed {
             Some(error) => Err(error),
-            None => estimated(self.estimator.finish()),
+            None => found(self.estimator.finish(), |estimate| Method {
+                source: DecisionSource::Native,
+                permutations: 0,
+                mass: None,
+                calls: estimate.calls,
+                calibrated: None,
+            }),
         };
-        let found = estimate.map(|estimate| {
-            estimate.map(|estimate| Found {
-                probabilities: estimate.probabilities,
-                method: Method {
-                    source: DecisionSource::Native,
-                    permutations: 0,
-                    mass: None,
-                    calls: estimate.calls,
-                    calibrated: None,
-                },
-            })
-        });
         (self.item, found)
     }
 }

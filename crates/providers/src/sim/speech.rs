@@ -39,11 +39,8 @@ impl SpeechProvider for Simulator {
     async fn speak(&self, ctx: &CallContext, call: &SpeechCall) -> Result<Spoken, UpstreamError> {
         let (script, said) = script(&call.input, "input")?;
         play(&script, ctx).await?;
-        for program in [Program::Espeak, Program::Ffmpeg] {
-            if !self.tools.has(program) {
-                return Err(fault(tollgate_studio::Error::Missing(program)));
-            }
-        }
+        let programs = [Program::Espeak, Program::Ffmpeg];
+        self.tools.need(&programs).map_err(fault)?;
         let spec = SpeechSpec {
             voice: voice(&call.voice),
             speed: call.speed.unwrap_or(1.0),

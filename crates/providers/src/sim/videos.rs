@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
-use tollgate_studio::{Dimensions, FilmSpec, Palette, Picture, Program, Scratch, Sketch, Tools};
+use tollgate_studio::{Dimensions, FilmSpec, Palette, Picture, Program, Scratch, Sketch};
 use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::{
     CallContext, Content, ContentStream, Made, Maker, Piece, State, Submitted, UpstreamError, VideoCall,
@@ -27,6 +27,8 @@ const MOST_STILLS: u128 = 6;
 const KEPT: (u32, usize) = (640, 40 << 10);
 /// How much is handed out at once.
 const PIECE: usize = 256 << 10;
+/// By what films are made and looked at.
+const PROGRAMS: [Program; 2] = [Program::Ffmpeg, Program::Ffprobe];
 /// What every film says of itself.
 const NOTE: &str = "Simulated by the built-in simulator of Tollgate";
 
@@ -45,12 +47,6 @@ struct Work {
     reference: Option<Kept>,
 }
 
-/// By what films are made and looked at, and is not there.
-fn missing(tools: &Tools) -> Option<Program> {
-    let programs = [Program::Ffmpeg, Program::Ffprobe];
-    programs.into_iter().find(|program| !tools.has(*program))
-}
-
 #[async_trait]
 impl Maker<VideoCall> for Simulator {
     fn keeps_keys(&self) -> bool {
@@ -62,10 +58,9 @@ impl Maker<VideoCall> for Simulator {
             let message = "The model does not go on with a film.";
             return Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("extend_from"));
         }
-        missing(&self.tools).map_or(Ok(()), |program| {
-            let error = tollgate_studio::Error::Missing(program).to_string();
+        self.tools.need(&PROGRAMS).map_err(|error| {
             let message = "The simulator cannot make films at the moment: a program for that is missing.";
-            Err(Error::new(ErrorCode::ModelUnavailable, message).with_source(error))
+            Error::new(ErrorCode::ModelUnavailable, message).with_source(error.to_string())
         })
     }
 
@@ -76,9 +71,7 @@ impl Maker<VideoCall> for Simulator {
         key: &str,
     ) -> Result<Submitted, UpstreamError> {
         let (script, said) = ticket::script(&call.prompt)?;
-        if let Some(program) = missing(&self.tools) {
-            return Err(fault(tollgate_studio::Error::Missing(program)));
-        }
+        self.tools.need(&PROGRAMS).map_err(fault)?;
         let (image, reference) = (call.image.clone(), call.references.first().cloned());
         let work = Work::of(call, &said, script.size);
         let spec = work.spec().map_err(fault)?;

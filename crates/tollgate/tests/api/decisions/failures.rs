@@ -132,7 +132,7 @@ limits = {{ context_window = 200000, max_output_tokens = 4096 }}
         assert_eq!(part["answers"][fails]["type"], "error", "{part}");
         assert_eq!(part["answers"][answers], at_both["answers"][answers], "{part}");
     }
-    upstream.set_decision_fault(Some(DecisionFault::FailsAt("It is.")));
+    upstream.set_decision_fault(Some(DecisionFault::FailsAt("Is it")));
     let response = scene.post(DECISIONS, &ask).await;
     assert_error("all of them", &response, "upstream_error", None);
     scene.finish().await;
